@@ -1,0 +1,1 @@
+"""Records and rules of chats: pure values, no clock, no SQL, no TL."""

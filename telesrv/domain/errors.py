@@ -1,0 +1,51 @@
+"""What the rules of chats refuse. The RPC layer gives each its public error name."""
+
+from __future__ import annotations
+
+
+class DomainError(Exception):
+    """A request that a rule refuses; nothing was written."""
+
+
+class Unavailable(Exception):  # noqa: N818 - a state, as the HTTP status of that name
+    """PostgreSQL or Redis did not answer in time; the request may be repeated."""
+
+
+class RandomIdConflict(DomainError):
+    """The random_id was used for another message."""
+
+
+class PeerInvalid(DomainError):
+    """There is no such peer."""
+
+
+class ReplyInvalid(DomainError):
+    """The message replied to is not in this chat."""
+
+
+class PhoneOccupied(DomainError):
+    """The phone number has an account."""
+
+
+class UsernameOccupied(DomainError):
+    """The username is somebody else's."""
+
+
+class UsernameNotModified(DomainError):
+    """The username is already this."""
+
+
+class CodeInvalid(DomainError):
+    """The login code is wrong."""
+
+
+class CodeExpired(DomainError):
+    """The login code ran out, was used up by wrong tries, or was never sent."""
+
+
+class FloodWait(DomainError):
+    """Too many requests of this kind."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"wait {wait_s} s")
+        self.wait_s = wait_s

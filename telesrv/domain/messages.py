@@ -1,0 +1,119 @@
+"""Messages as every account has them: its own copy, under its own box_id.
+
+*Spec: Working with Updates; Message text entities*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from telesrv.domain.peers import Peer
+
+MAX_TEXT_CODE_POINTS: Final = 4096
+MAX_PAGE: Final = 100
+"""The most rows one history or difference page holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A styled range of a text; *offset* and *length* count UTF-16 code units."""
+
+    kind: str
+    """The TL constructor without its prefix, e.g. ``bold`` for messageEntityBold."""
+    offset: int
+    length: int
+    argument: str | int | None = None
+    """url, language, user_id (mentionName) or document_id (customEmoji); None for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyTo:
+    """What a message answers, in the owner's own ids."""
+
+    box_id: int
+    quote_text: str | None = None
+    quote_entities: tuple[Entity, ...] = ()
+    quote_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBox:
+    """The owner's copy of one message."""
+
+    owner_user_id: int
+    box_id: int
+    """The message id the owner's clients see: positive int32, strictly increasing per owner."""
+    peer: Peer
+    """The dialog it stands in, from the owner's side."""
+    from_user_id: int
+    outgoing: bool
+    message_id: int
+    """The server's own global id; for tracing and keys only."""
+    date: int
+    text: str
+    entities: tuple[Entity, ...] = ()
+    silent: bool = False
+    noforwards: bool = False
+    reply_to: ReplyTo | None = None
+    edit_date: int | None = None
+    media: Mapping[str, Any] | None = None
+    media_unread: bool = False
+    reaction_unread: bool = False
+    peer_box_id: int = 0
+    """The other side's box_id of the same message; 0 when the other side has none."""
+    flags: int = 0
+    pts: int = 0
+    """The owner's pts of the event that last changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """One message to be sent, checked for form but not yet for rights."""
+
+    sender_user_id: int
+    peer: Peer
+    random_id: int
+    """Signed 64 bits, not 0; the same (sender, random_id) is the same message for ever."""
+    text: str
+    date: int
+    entities: tuple[Entity, ...] = ()
+    silent: bool = False
+    noforwards: bool = False
+    reply_to: ReplyTo | None = None
+    """In the sender's own box_ids."""
+    auth_key_id: int = 0
+    """The sending device's permanent key, excluded from the push together with *session_id*."""
+    session_id: int = 0
+    digest: bytes = b""
+    """SHA-256 of what the request asks for; a repeat with another digest is a conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """What became of a send: the first and every repeated call give the same."""
+
+    box: MessageBox
+    pts: int
+    pts_count: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOutcome:
+    """What readHistory moved."""
+
+    pts: int
+    """The reader's pts after it."""
+    pts_count: int
+    """0 when nothing moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Messages newest first, and how many the whole chat has."""
+
+    boxes: tuple[MessageBox, ...]
+    total: int
+    offset_id_offset: int = 0

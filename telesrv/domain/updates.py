@@ -1,0 +1,94 @@
+"""The account-wide durable log of updates.
+
+*Spec: Working with Updates*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from telesrv.domain.messages import MessageBox
+from telesrv.domain.peers import Peer
+
+
+class EventKind(IntEnum):
+    """What an event says; the numbers are stored and never reused."""
+
+    NOOP = 0
+    """A pts that was taken and not used."""
+    NEW_MESSAGE = 1
+    """peer, box_id, random_id (sender only); the body is read from the box when it is shown."""
+    READ_INBOX = 2
+    """peer, box_id = the owner's new read_inbox_max_id; payload still_unread_count."""
+    READ_OUTBOX = 3
+    """peer, box_id = the owner's new read_outbox_max_id; date is when it was read."""
+    PEER_BLOCKED = 4
+    """peer; payload blocked."""
+    CONTACTS_RESET = 5
+    """The address book changed; payload user_ids whose entry changed."""
+    PEER_SETTINGS = 6
+    """peer; the action bar of that chat changed: payload a snapshot of the flags."""
+    USER_CHANGED = 7
+    """peer; name, username or another visible field of that account changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of the log. It covers the pts from *pts* - *pts_count* + 1 to *pts*."""
+
+    user_id: int
+    pts: int
+    pts_count: int
+    kind: EventKind
+    date: int
+    peer: Peer | None = None
+    box_id: int = 0
+    random_id: int = 0
+    payload: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatesState:
+    """The highest contiguous committed pts of an account, and its unread total."""
+
+    pts: int
+    date: int
+    unread_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Contiguous events after a client's pts, and the boxes they speak of."""
+
+    events: tuple[Event, ...]
+    boxes: dict[int, MessageBox]
+    """By box_id: the current body of each message that still exists."""
+    state: UpdatesState
+    """pts is that of the last event given."""
+    final: bool
+    """False when more is committed behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """One push that is owed: event *pts* of *target_user_id*, to all its sessions but one."""
+
+    bucket: int
+    id: int
+    target_user_id: int
+    pts: int
+    exclude_auth_key_id: int
+    exclude_session_id: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxItem:
+    """A claimed row with its event and the box it refers to, if that still exists."""
+
+    row: OutboxRow
+    event: Event
+    box: MessageBox | None

@@ -1,0 +1,117 @@
+"""Accounts, contacts, and what one account may see of another.
+
+*Spec: User Authorization; Contacts*
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One account as stored; times are unix seconds."""
+
+    user_id: int
+    phone: str
+    """Digits only, no plus sign; empty for a deleted account and for 777000's own special number."""
+    first_name: str
+    last_name: str = ""
+    username: str | None = None
+    about: str = ""
+    created_at: int = 0
+    last_seen_at: int = 0
+    """When the account was last online; 0 if never."""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Whether an account is online: until *online_until* if that is ahead, else last seen then."""
+
+    online_until: int = 0
+    last_seen_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """An entry of the owner's address book; the names are the owner's own."""
+
+    owner_user_id: int
+    contact_user_id: int
+    first_name: str
+    last_name: str
+    phone: str
+    mutual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """All that an answer to one viewer may need of one account, read in one batch."""
+
+    user: User
+    viewer_user_id: int
+    contact: Contact | None = None
+    """The viewer's own address book entry for the account."""
+    presence: Presence = Presence()
+    phone_visible: bool = False
+    blocked: bool = False
+    """The viewer has blocked the account."""
+
+    @property
+    def is_self(self) -> bool:
+        return self.user.user_id == self.viewer_user_id
+
+    @property
+    def first_name(self) -> str:
+        """The name the viewer sees: their own for a contact, else the account's."""
+        return self.contact.first_name if self.contact else self.user.first_name
+
+    @property
+    def last_name(self) -> str:
+        return self.contact.last_name if self.contact else self.user.last_name
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """What a client says of itself in initConnection."""
+
+    api_id: int = 0
+    device_model: str = ""
+    system_version: str = ""
+    app_version: str = ""
+    system_lang_code: str = ""
+    lang_code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """A device that is logged in: a permanent auth key bound to an account."""
+
+    auth_key_id: int
+    user_id: int
+    hash: int
+    """What a client names it by; not the key's id, and 0 never occurs in the store."""
+    created_at: int
+    active_at: int
+    ip: str
+    client: ClientInfo
+
+
+@dataclass(frozen=True, slots=True)
+class AuthKeyRecord:
+    """An auth key as stored."""
+
+    auth_key_id: int
+    data: bytes
+    """256 bytes."""
+    created_at: int
+    expires_at: int | None
+    """None for a permanent key."""
+    dc_id: int
+    """The DC this key was made for, as the client sees it: 1 to 5."""
+    perm_auth_key_id: int | None = None
+    """For a temporary key, the permanent key bound to it, once it is."""
+    layer: int = 0
+    """The last layer seen in invokeWithLayer; 0 before the first."""
+    client: ClientInfo = ClientInfo()
