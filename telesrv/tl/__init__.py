@@ -1,0 +1,1 @@
+"""TL: the schema of every layer, its generated classes, and their bytes."""
