@@ -1,0 +1,112 @@
+"""Fixtures for real servers: one PostgreSQL and one Valkey for the run, a database and key prefix per test.
+
+A database is a clone of a template that the migrations were applied to once. A test that asks for none of
+these fixtures starts no server.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import pytest_asyncio
+import redis.asyncio
+
+from telesrv.platform import EmbeddedServers, Endpoints, migrate
+from telesrv.platform.postgres import UNSAFE_FAST
+
+PARTITIONS = 4
+"""Partitions in test databases: enough to tell one from all, few enough to clone fast."""
+
+TEMPLATE = "telesrv_template"
+
+
+def pytest_configure() -> None:
+    """Keep the caller's settings, and a `.env` beside, out of the tests."""
+    for name in [name for name in os.environ if name.startswith("TELESRV_")]:
+        del os.environ[name]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def endpoints() -> AsyncIterator[Endpoints]:
+    """The run's PostgreSQL and Valkey, in a temporary directory that goes away with them."""
+    directory = Path(tempfile.mkdtemp(prefix="telesrv-test-"))
+    os.chmod(directory, 0o711)  # the account that PostgreSQL runs as must get in
+    servers = EmbeddedServers(
+        directory, postgres_settings=UNSAFE_FAST, redis_settings={"appendonly": "no", "databases": "1"}
+    )
+    try:
+        yield await servers.start()
+    finally:
+        await servers.stop()
+        shutil.rmtree(directory)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def template_database(endpoints: Endpoints) -> str:
+    """The name of a migrated database that tests clone."""
+    connection = await asyncpg.connect(database_dsn(endpoints, "postgres"))
+    try:
+        await connection.execute(f'CREATE DATABASE "{TEMPLATE}"')
+    finally:
+        await connection.close()
+    await migrate(database_dsn(endpoints, TEMPLATE), PARTITIONS)
+    return TEMPLATE
+
+
+@pytest_asyncio.fixture
+async def postgres_dsn(endpoints: Endpoints, template_database: str) -> AsyncIterator[str]:
+    """A fresh, migrated database of the test's own, dropped afterwards with whatever is connected to it."""
+    name = f"test_{secrets.token_hex(6)}"
+    connection = await asyncpg.connect(database_dsn(endpoints, "postgres"))
+    try:
+        await connection.execute(
+            f'CREATE DATABASE "{name}" TEMPLATE "{template_database}" STRATEGY file_copy'
+        )
+        yield database_dsn(endpoints, name)
+        await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await connection.close()
+
+
+@pytest_asyncio.fixture
+async def empty_postgres_dsn(endpoints: Endpoints) -> AsyncIterator[str]:
+    """A fresh database without any table, for the migrations themselves."""
+    name = f"empty_{secrets.token_hex(6)}"
+    connection = await asyncpg.connect(database_dsn(endpoints, "postgres"))
+    try:
+        await connection.execute(f'CREATE DATABASE "{name}"')
+        yield database_dsn(endpoints, name)
+        await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def redis_url(endpoints: Endpoints) -> str:
+    """The run's Valkey; tests share it, so keys go under `redis_prefix`."""
+    return endpoints.redis_url
+
+
+@pytest_asyncio.fixture
+async def redis_prefix(endpoints: Endpoints) -> AsyncIterator[str]:
+    """A key prefix of the test's own, such as `t3f9c2a:`; the keys under it are deleted afterwards."""
+    prefix = f"t{secrets.token_hex(6)}:"
+    yield prefix
+    client = redis.asyncio.Redis.from_url(endpoints.redis_url)
+    try:
+        async for key in client.scan_iter(match=f"{prefix}*", count=1000):
+            await client.unlink(key)
+    finally:
+        await client.aclose()
+
+
+def database_dsn(endpoints: Endpoints, name: str) -> str:
+    """The DSN of another database of the same server."""
+    return endpoints.postgres_dsn.replace("@/telesrv?", f"@/{name}?")
