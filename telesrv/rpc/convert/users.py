@@ -1,0 +1,91 @@
+"""Accounts as one viewer sees them: `user`, `userFull`, presence.
+
+Spec: Contacts; Users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from telesrv.domain.peers import SERVICE_USER_ID, Peer, access_hash
+from telesrv.domain.users import Presence, UserView
+from telesrv.tl import types
+
+SERVICE_PHONE: Final = "42777"
+
+
+def user_to_tl(view: UserView, secret: bytes, now: int | None = None) -> types.User:
+    """Returns the account as its viewer may see it: names of the address book, phone only where allowed.
+
+    Args:
+        view: the account, the viewer's contact entry and the presence, read together.
+        secret: for the viewer's access_hash.
+        now: unix seconds; without it an account counts as online until its own mark, whatever the time,
+            which clients read as "last seen" once that has passed.
+
+    Spec: Users.
+    """
+    user = view.user
+    hash_ = access_hash(secret, view.viewer_user_id, Peer.user(user.user_id))
+    if user.deleted:
+        return types.User(id=user.user_id, access_hash=hash_, deleted=True)
+    service = user.user_id == SERVICE_USER_ID
+    phone = SERVICE_PHONE if service else user.phone
+    return types.User(
+        id=user.user_id,
+        access_hash=hash_,
+        self_=view.is_self,
+        contact=view.contact is not None,
+        mutual_contact=view.contact is not None and view.contact.mutual,
+        verified=service,
+        support=service,
+        first_name=view.first_name or None,
+        last_name=view.last_name or None,
+        username=user.username,
+        phone=(phone or None) if view.phone_visible or view.is_self or service else None,
+        status=None if service else status_to_tl(view.presence, now),
+    )
+
+
+def users_to_tl(views: Iterable[UserView], secret: bytes, now: int | None = None) -> list[types.TypeUser]:
+    """Returns the accounts in the given order."""
+    return [user_to_tl(view, secret, now) for view in views]
+
+
+def status_to_tl(presence: Presence, now: int | None = None) -> types.TypeUserStatus:
+    """Returns the presence as TL has it: online until then, last seen then, or never seen."""
+    online = presence.online_until
+    if online and (online > now if now is not None else online > presence.last_seen_at):
+        return types.UserStatusOnline(expires=online)
+    seen = max(presence.last_seen_at, online)
+    return types.UserStatusOffline(was_online=seen) if seen else types.UserStatusEmpty()
+
+
+def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
+    """Returns the action bar of the chat with the account: offers only what is not done yet.
+
+    Spec: Contacts.
+    """
+    if view.is_self or view.user.deleted or view.user.user_id == SERVICE_USER_ID or view.contact is not None:
+        return types.PeerSettings()
+    return types.PeerSettings(add_contact=True, block_contact=not view.blocked)
+
+
+def user_full_to_tl(view: UserView) -> types.UserFull:
+    """Returns the profile page of the account.
+
+    Spec: Users.
+    """
+    service = view.user.user_id == SERVICE_USER_ID
+    return types.UserFull(
+        id=view.user.user_id,
+        about=view.user.about or None,
+        blocked=view.blocked,
+        can_pin_message=False,
+        settings=peer_settings_to_tl(view),
+        notify_settings=types.PeerNotifySettings(),
+        common_chats_count=0,
+        phone_calls_available=False,
+        phone_calls_private=not service,
+    )
