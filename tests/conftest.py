@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
+import hypothesis
 import pytest
 import pytest_asyncio
 import redis.asyncio
@@ -25,6 +26,10 @@ PARTITIONS = 4
 """Partitions in test databases: enough to tell one from all, few enough to clone fast."""
 
 TEMPLATE = "telesrv_template"
+
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=10_000)
+hypothesis.settings.load_profile("default")
 
 
 def pytest_configure() -> None:
