@@ -11,7 +11,7 @@ class TLObject:
     Equal when the class and every field are. Mutable, hence not hashable.
     """
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     CONSTRUCTOR_NAME: ClassVar[str] = ""
 
     def __eq__(self, other: object) -> bool:
@@ -24,7 +24,9 @@ class TLObject:
     def __repr__(self) -> str:
         """Shows the fields that are set; optional ones that are not are left out."""
         values = ((name, getattr(self, name, None)) for name in self.__slots__)
-        shown = ", ".join(f"{name}={value!r}" for name, value in values if value is not None and value is not False)
+        shown = ", ".join(
+            f"{name}={value!r}" for name, value in values if value is not None and value is not False
+        )
         return f"{self.__class__.__module__.removeprefix('telesrv.tl.').replace('_root.', '')}.{type(self).__name__}({shown})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,5 +37,5 @@ class TLObject:
 class TLFunction(TLObject):
     """A call of one method; RESULT is the TL type of its answer in the newest layer."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     RESULT: ClassVar[str] = ""

@@ -18,7 +18,13 @@ from tools.facts.packages import PACKAGES, SERVICE_MEMBERS, SERVICE_PACKAGE, arc
 FACTS = Path(__file__).parents[2] / "telesrv" / "tl" / "schema" / "facts.json"
 
 # Service messages of which the framing is written by hand, or which are none of ours.
-SERVICE_BY_HAND = BY_HAND | {"rpc_result", "ipPortSecret", "accessPointRule", "help.configSimple", "contest.saveDeveloperInfo"}
+SERVICE_BY_HAND = BY_HAND | {
+    "rpc_result",
+    "ipPortSecret",
+    "accessPointRule",
+    "help.configSimple",
+    "contest.saveDeveloperInfo",
+}
 # Left to hand-written code by the packages: `future_salts` has a bare vector of bare `future_salt`.
 SERVICE_ADDED = """
 future_salt#0949d9dc valid_since:int valid_until:int salt:long = FutureSalt;

@@ -16,7 +16,9 @@ def main(arguments: list[str]) -> int:
     files = modules(schema())
     present = {p.relative_to(TL).as_posix() for d in ("types", "functions") for p in (TL / d).glob("*.py*")}
     present |= {p.name for p in TL.glob("mt.py*")}
-    wrong = sorted(name for name in files if not (TL / name).exists() or (TL / name).read_text() != files[name])
+    wrong = sorted(
+        name for name in files if not (TL / name).exists() or (TL / name).read_text() != files[name]
+    )
     surplus = sorted(present - files.keys())
     if arguments == ["--check"]:
         for name in wrong + surplus:

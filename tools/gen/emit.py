@@ -145,7 +145,7 @@ def _python_type(schema: Schema, type_: str, module: str, imports: set[str]) -> 
 
 def _package(package: str, names: list[str]) -> str:
     what = "Constructors" if package == "types" else "Methods"
-    return f'''# fmt: off
+    return f"""# fmt: off
 # ruff: noqa
 {HEADER.format(doc=what + " by namespace, each loaded on first use.")}from importlib import import_module
 
@@ -164,7 +164,7 @@ def __getattr__(name):
         raise AttributeError(f"telesrv.tl.{package} has no {{name}}") from None
     globals()[name] = value
     return value
-'''
+"""
 
 
 def _package_stub(package: str, names: list[str]) -> str:
@@ -172,4 +172,3 @@ def _package_stub(package: str, names: list[str]) -> str:
     what = "Constructors" if package == "types" else "Methods"
     head = "# fmt: off\n# ruff: noqa\n" + HEADER.format(doc=what + " by namespace, each loaded on first use.")
     return head + f"from telesrv.tl.{package}._root import *\n" + "".join(lines)
-

@@ -57,7 +57,9 @@ class Variant:
     `name` is the TL name; `result` the TL type it builds, or that its answer has.
     """
 
-    def __init__(self, kind: str, name: str, id_: str, first: int, last: int, fields: str, result: str) -> None:
+    def __init__(
+        self, kind: str, name: str, id_: str, first: int, last: int, fields: str, result: str
+    ) -> None:
         self.kind = kind
         self.name = name
         self.id = int(id_, 16)
@@ -132,3 +134,9 @@ def class_place(kind: str, name: str) -> tuple[str, str]:
 def schema() -> Schema:
     """Returns the table, loading it on the first call."""
     return Schema((Path(__file__).parent / "facts.json").read_text(encoding="utf-8"))
+
+
+def name_of(constructor_id: int) -> str | None:
+    """Returns the TL name of a constructor or method of any layer by its id; None when it is unknown."""
+    variant = schema().by_id.get(constructor_id & 0xFFFFFFFF)
+    return variant.name if variant else None

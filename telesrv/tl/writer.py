@@ -1,0 +1,473 @@
+"""Writes objects for a session's layer: straight-line code, compiled once per class and layer on its first use.
+
+Every boxed position has, per layer, a table from class to writer. A class that the layer has under that TL type gets the
+code of the layer's variant; one that it does not have goes through `downgrade`: another object in its place, or, in a
+vector or an optional field, nothing. A class that belongs under another type is a TypeError: a bug of ours.
+
+Spec: Binary Data Serialization
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NoReturn
+
+from telesrv.tl import downgrade
+from telesrv.tl.base import TLObject
+from telesrv.tl.reader import ANY, BOOL_FALSE, BOOL_TRUE, CALL, VECTOR, load_class
+from telesrv.tl.schema import (
+    FIXED,
+    FUNCTION,
+    LAYER,
+    SERVICE_FUNCTION,
+    SERVICE_TYPE,
+    TYPE,
+    Field,
+    Variant,
+    class_place,
+    schema,
+    vector_item,
+)
+
+# (object, append): appends the object's bytes, id included, piece by piece.
+Append = Callable[[bytes], None]
+Write = Callable[[Any, Append], None]
+
+_CODES = {"int": "i", "long": "q", "double": "d", "int128": "16s", "int256": "32s"}
+_ZERO = {"int": "0", "long": "0", "double": "0.0", "string": "''", "bytes": "b''", "Bool": "False"}
+
+# The length byte and the padding of every short string.
+HEAD = tuple(bytes((n,)) for n in range(254))
+TAIL = tuple(bytes(-(n + 1) % 4) for n in range(254))
+TRUE = BOOL_TRUE.to_bytes(4, "little")
+FALSE = BOOL_FALSE.to_bytes(4, "little")
+
+
+def supported_layer(layer: int) -> int:
+    """Returns the known layer whose schema a session of `layer` gets: the nearest one not above it, else the oldest."""
+    layers = schema().layers
+    return layers[max(bisect_right(layers, layer) - 1, 0)]
+
+
+def write(value: Any, layer: int = LAYER) -> bytes:
+    """Returns the boxed bytes of an object, or of a bool, as `layer` has it.
+
+    Raises TypeError when a value is not of the type that the schema says, or when the layer has no way to say it.
+
+    Spec: Binary Data Serialization
+    """
+    return _run(layer_writers(layer)[ANY], value)
+
+
+def write_result(value: Any, result_type: str, layer: int = LAYER) -> bytes:
+    """Returns the bytes of an answer to a method whose RESULT is `result_type`; vectors and Bool included.
+
+    Raises TypeError as `write` does.
+
+    Spec: Binary Data Serialization
+    """
+    writers = layer_writers(layer)
+    if vector_item(result_type):
+        out: list[bytes] = []
+        _guard(writers.result(result_type), value, out)
+        return b"".join(out)
+    return _run(writers[ANY if result_type == "X" else result_type], value)
+
+
+def _run(table: WriterTable, value: Any) -> bytes:
+    out: list[bytes] = []
+    try:
+        table[value.__class__](value, out.append)
+    except (struct.error, AttributeError) as error:
+        raise TypeError(f"{value!r:.300}: {error}") from error
+    return b"".join(out)
+
+
+def _guard(write: Write, value: Any, out: list[bytes]) -> None:
+    try:
+        write(value, out.append)
+    except (struct.error, AttributeError) as error:
+        raise TypeError(f"{value!r:.300}: {error}") from error
+
+
+def write_bytes(value: bytes) -> bytes:
+    """Returns a TL string: length, content, padding to a multiple of four.
+
+    Spec: Binary Data Serialization
+    """
+    n = len(value)
+    if n < 254:
+        return HEAD[n] + value + TAIL[n]
+    if n >= 1 << 24:
+        raise TypeError(f"a string of {n} bytes does not fit TL")
+    return b"\xfe" + n.to_bytes(3, "little") + value + bytes(-n % 4)
+
+
+# -- tables ---------------------------------------------------------------------------------------------------------
+
+
+class LayerWriters(dict[str, "WriterTable"]):
+    """The tables of one layer, by TL type."""
+
+    def __init__(self, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self._results: dict[str, Write] = {}
+        self._variants: dict[type, Write] = {}
+
+    def __missing__(self, type_: str) -> WriterTable:
+        table = self[type_] = WriterTable(self, type_)
+        return table
+
+    def result(self, result_type: str) -> Write:
+        """Returns the writer of a vector that is an answer by itself."""
+        found = self._results.get(result_type)
+        if found is None:
+            source = _Source(self, f"answer {result_type}")
+            source.value(result_type, "x")
+            found = self._results[result_type] = source.compile()
+        return found
+
+    def variant(self, cls: type[TLObject]) -> Write | None:
+        """Returns the writer of a class as this layer has it; None when it has not."""
+        found = self._variants.get(cls)
+        if found is None:
+            variant = find_variant(cls, self.layer)
+            if variant is None:
+                return None
+            found = self._variants[cls] = _write_variant(self, variant)
+        return found
+
+
+class WriterTable(dict[type, Write]):
+    """The writers of one TL type in one layer, by class; filled as classes are met."""
+
+    def __init__(self, writers: LayerWriters, type_: str) -> None:
+        super().__init__()
+        self.writers = writers
+        self.type = type_
+
+    def __missing__(self, cls: type) -> Write:
+        write: Write | None = None
+        if cls is bool and self.type in (ANY, "Bool"):
+            write = _write_bool
+        elif issubclass(cls, TLObject):
+            if self.allows(cls):
+                write = self.writers.variant(cls)
+            if write is None:
+                write = self._substitute(cls)
+        if write is None:
+            raise TypeError(f"{cls.__name__} where {self.type} is expected")
+        self[cls] = write
+        return write
+
+    def allows(self, cls: type[TLObject]) -> bool:
+        """Whether this layer has the class under this type."""
+        variant = find_variant(cls, self.writers.layer)
+        if variant is None:
+            return False
+        if self.type == ANY:
+            return True
+        return (
+            variant.is_function
+            if self.type == CALL
+            else variant.result == self.type and not variant.is_function
+        )
+
+    def _substitute(self, cls: type[TLObject]) -> Write | None:
+        layer, type_ = self.writers.layer, self.type
+        rule = downgrade.RULES.get(cls.CONSTRUCTOR_NAME)
+        if rule is None:
+            newest = schema().by_name[kind_of(cls), cls.CONSTRUCTOR_NAME][-1]
+            if type_ in (newest.result, ANY) or (type_ == CALL and newest.is_function):
+                raise TypeError(f"layer {layer} has no {cls.CONSTRUCTOR_NAME}, and no rule replaces it")
+            return None
+
+        def write(x: Any, a: Append) -> None:
+            other = rule(x, layer)
+            if other is None:
+                raise TypeError(f"layer {layer} has no {cls.CONSTRUCTOR_NAME}, and {type_} is required here")
+            if isinstance(other, list):
+                self.writers.result(downgrade.VECTOR_RESULTS[cls.CONSTRUCTOR_NAME])(other, a)
+            else:
+                self[other.__class__](other, a)
+
+        return write
+
+    def lacks_any(self) -> bool:
+        """Whether this layer lacks a constructor that the newest layer has of this type."""
+        layer = self.writers.layer
+        return any(
+            schema().at(v.kind, v.name, layer) is None
+            for v in schema().types.get(self.type, ())
+            if v.in_layer(LAYER)
+        )
+
+    def maybe(self, x: Any) -> Any:
+        """Returns what the layer shows in place of an object: itself, another, or None for nothing at all."""
+        if x is None or self.allows(x.__class__):
+            return x
+        rule = downgrade.RULES.get(x.CONSTRUCTOR_NAME)
+        if rule is None:
+            return None
+        return self.maybe(rule(x, self.writers.layer))
+
+
+_layers: dict[int, LayerWriters] = {}
+
+
+def layer_writers(layer: int) -> LayerWriters:
+    """Returns the one set of tables of a layer; layers without a schema share their neighbour's."""
+    found = _layers.get(layer)
+    if found is None:
+        known = supported_layer(layer)
+        found = _layers.get(known)
+        if found is None:
+            found = _layers[known] = LayerWriters(known)
+        if known != layer and len(_layers) < 4096:
+            _layers[layer] = found
+    return found
+
+
+def kind_of(cls: type[TLObject]) -> str:
+    """Returns the kind of schema entry that a generated class is of."""
+    service = cls.__module__ == "telesrv.tl.mt"
+    if hasattr(cls, "RESULT"):
+        return SERVICE_FUNCTION if service else FUNCTION
+    return SERVICE_TYPE if service else TYPE
+
+
+def find_variant(cls: type[TLObject], layer: int) -> Variant | None:
+    """Returns the variant that a layer has of a class."""
+    return schema().at(kind_of(cls), cls.CONSTRUCTOR_NAME, layer)
+
+
+def _write_bool(x: bool, a: Append) -> None:
+    a(TRUE if x else FALSE)
+
+
+# -- the code writer ------------------------------------------------------------------------------------------------
+
+_code_cache: dict[str, CodeType] = {}
+
+
+def _write_variant(writers: LayerWriters, variant: Variant) -> Write:
+    source = _Source(writers, f"{variant.name}#{variant.id:08x}")
+    source.variant(variant)
+    return source.compile()
+
+
+def missing(what: str) -> NoReturn:
+    raise TypeError(f"{what} is required")
+
+
+class _Source:
+    """Writes the Python of one writer; `x` is the object, `a` appends bytes."""
+
+    def __init__(self, writers: LayerWriters, name: str) -> None:
+        self.writers = writers
+        self.name = name
+        self.lines: list[str] = []
+        self.run: list[tuple[str, str]] = []  # (struct code, expression) not yet packed
+        self.counter = 0
+        self.names: dict[str, Any] = {
+            "HEAD": HEAD,
+            "TAIL": TAIL,
+            "TRUE": TRUE,
+            "FALSE": FALSE,
+            "string": write_bytes,
+            "missing": missing,
+            "pack": struct.pack,
+        }
+
+    def compile(self) -> Write:
+        self.flush()
+        text = "def write(x, a):\n" + "".join(f"    {line}\n" for line in self.lines)
+        code = _code_cache.get(text)
+        if code is None:
+            code = _code_cache[text] = compile(text, f"<writer of {self.name}>", "exec")
+        exec(code, self.names)  # noqa: S102 - our own text, made from our own schema
+        made: Write = self.names["write"]
+        return made
+
+    def put(self, *lines: str) -> None:
+        self.lines.extend(lines)
+
+    def local(self) -> str:
+        self.counter += 1
+        return f"v{self.counter}"
+
+    def bind(self, prefix: str, value: Any) -> str:
+        for name, bound in self.names.items():
+            if name.startswith(prefix) and bound is value:
+                return name
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def variant(self, variant: Variant, boxed: bool = True) -> None:
+        """Writes a whole object: its flags first, since they say which fields follow."""
+        newest = {f.name: f for f in schema().canonical(variant).attributes}
+        values: dict[str, str] = {}
+        prepare = downgrade.OBJECTS.get(variant.name)
+        if prepare and variant.id != schema().canonical(variant).id:
+            self.names["prepare"], self.names["layer"] = prepare, self.writers.layer
+            self.put("g = prepare(x, layer)")
+        else:
+            prepare = None
+        shared = Counter((f.flags, f.bit) for f in variant.fields if f.optional and f.type != "true")
+        for word in (f.name for f in variant.fields if f.type == "#"):
+            self.put(f"{word} = 0")
+            for field in variant.fields:
+                if field.optional and field.flags == word:
+                    expression = self.get(field, newest, prepare is not None)
+                    if field.type == "true":
+                        if expression != "False":
+                            self.put(f"if {expression}: {word} |= {1 << field.bit}")
+                    elif expression != "None":
+                        values[field.name] = value = self.local()
+                        self.put(f"{value} = {expression}")
+                        self.put(f"if {value} is not None: {word} |= {1 << field.bit}")
+        if boxed:
+            self.run.append(("I", str(variant.id)))
+        for field in variant.fields:
+            if field.type == "#":
+                self.run.append(("I", field.name))
+            elif field.type == "true":
+                continue
+            elif field.optional:
+                if shared[field.flags, field.bit] > 1:
+                    value = values.get(field.name, "")
+                    if not value:
+                        values[field.name] = value = self.local()
+                        self.put(f"{value} = None")
+                    condition = f"if {field.flags} & {1 << field.bit}:"
+                    zero = _ZERO.get(field.type, "[]" if vector_item(field.type) else None)
+                    fill = f"    if {value} is None: {value} = {zero}" if zero else ""
+                elif field.name in values:
+                    value = values[field.name]
+                    condition, fill = f"if {value} is not None:", ""
+                else:
+                    continue
+                self.flush()
+                outer, self.lines = self.lines, []
+                self.value(field.type, value, field)
+                self.flush()
+                inner, self.lines = self.lines, outer
+                self.put(condition, *([fill] if fill else []), *("    " + line for line in inner))
+            else:
+                self.value(field.type, self.get(field, newest, prepare is not None), field)
+
+    def get(self, field: Field, newest: dict[str, Field], prepared: bool) -> str:
+        """The expression of a field of an old or the newest variant, out of the newest class."""
+        kept = newest.get(field.name)
+        if prepared:
+            key = f"g[{field.name!r}]"
+            plain = self._plain(field, kept)
+            return f"({key} if {field.name!r} in g else {plain})"
+        return self._plain(field, kept)
+
+    def _plain(self, field: Field, kept: Field | None) -> str:
+        if kept is None:
+            if field.optional:
+                return "False" if field.type == "true" else "None"
+            return self._default(field)
+        plain = f"x.{kept.attribute}"
+        if kept.type != field.type:
+            conversion = downgrade.conversion(self.writers.layer, kept, field)
+            if conversion:
+                plain = f"{self.bind('convert', conversion)}({plain})"
+        elif kept.optional and not field.optional and kept.type != "true":
+            default = self.bind("filled", downgrade.filled(kept.type))
+            plain = f"{default}({plain})"
+        if field.optional and self._replaceable(field.type):
+            plain = f"{self.bind('maybe', self.writers[field.type].maybe)}({plain})"
+        return plain
+
+    def _default(self, field: Field) -> str:
+        if field.type in _ZERO:
+            return _ZERO[field.type]
+        if vector_item(field.type):
+            return "[]"
+        return self.bind("filled", downgrade.filled(field.type)) + "(None)"
+
+    def _replaceable(self, type_: str) -> bool:
+        return type_ in schema().types and self.writers[type_].lacks_any()
+
+    def flush(self) -> None:
+        """Packs the fixed-width values gathered so far in one call."""
+        if not self.run:
+            return
+        layout = "<" + "".join(code for code, _ in self.run)
+        if all(expression.isdecimal() for _, expression in self.run):
+            constant = struct.pack(layout, *(int(expression) for _, expression in self.run))
+            self.put(f"a({constant!r})")
+        else:
+            name = "s" + layout[1:]
+            self.names[name] = struct.Struct(layout).pack
+            self.put(f"a({name}({', '.join(expression for _, expression in self.run)}))")
+        self.run = []
+
+    def value(self, type_: str, expression: str, field: Field | None = None) -> None:
+        """Writes the writing of one value of a type."""
+        if type_ in _CODES:
+            self.run.append((_CODES[type_], expression))
+        elif type_ == "Bool":
+            self.run.append(("I", f"({BOOL_TRUE} if {expression} else {BOOL_FALSE})"))
+        elif type_ in ("string", "bytes"):
+            encode = ".encode()" if type_ == "string" else ""
+            self.flush()
+            self.put(f"s = {expression}{encode}", "n = len(s)")
+            self.put("a(HEAD[n] + s + TAIL[n] if n < 254 else string(s))")
+        elif item := vector_item(type_):
+            self.flush()
+            self.vector(item[0], item[1], expression)
+        else:
+            self.flush()
+            bare = self._bare(type_)
+            if bare:
+                source = _Source(self.writers, f"bare {bare.name}")
+                source.variant(bare, boxed=False)
+                self.put(f"{self.bind('bare', source.compile())}({expression}, a)")
+                return
+            if not expression.isidentifier():
+                self.put(f"v = {expression}")
+                expression = "v"
+            self.put(f"{self.bind('table', self.writers[type_])}[{expression}.__class__]({expression}, a)")
+
+    def _bare(self, type_: str) -> Variant | None:
+        if type_.startswith("%"):
+            return schema().types[type_[1:]][-1]
+        short = type_.rpartition(".")[2]
+        if not short[0].islower() or type_ in schema().types:
+            return None
+        layer = self.writers.layer
+        return schema().at(TYPE, type_, layer) or schema().at(SERVICE_TYPE, type_, layer)
+
+    def vector(self, item: str, boxed: bool, expression: str) -> None:
+        items, index = self.local(), self.local()
+        if self._replaceable(item):
+            maybe = self.bind("maybe", self.writers[item].maybe)
+            self.put(f"{items} = [{index} for {index} in map({maybe}, {expression}) if {index} is not None]")
+        else:
+            self.put(f"{items} = {expression}")
+        head = [("I", str(VECTOR))] if boxed else []
+        if item in ("int", "long", "double"):
+            code = _CODES[item]
+            form = f"'<{'I' if boxed else ''}i%d{code}' % len({items})"
+            self.put(f"a(pack({form}, {f'{VECTOR}, ' if boxed else ''}len({items}), *{items}))")
+            return
+        self.run.extend([*head, ("i", f"len({items})")])
+        self.flush()
+        outer, self.lines = self.lines, []
+        self.value(item, index)
+        self.flush()
+        inner, self.lines = self.lines, outer
+        self.put(f"for {index} in {items}:", *("    " + line for line in inner))
+
+
+__all__ = ["FIXED", "class_place", "load_class", "supported_layer", "write", "write_bytes", "write_result"]
