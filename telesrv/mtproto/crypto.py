@@ -25,6 +25,7 @@ __all__ = [
     "bare_msg_key_v1",
     "decrypt_message",
     "decrypt_message_v1",
+    "derive_aes_v1",
     "derive_salt",
     "encrypt_message",
     "encrypt_message_v1",
@@ -243,8 +244,12 @@ def bare_msg_key_v1(plaintext: bytes) -> bytes:
     return sha1(plaintext)[4:20]
 
 
-def _derive_aes_v1(auth_key: AuthKey, msg_key: bytes, x: int) -> tuple[bytes, bytes]:
-    data = auth_key.data
+def derive_aes_v1(auth_key: AuthKey, msg_key: bytes, *, from_server: bool) -> tuple[bytes, bytes]:
+    """Return (aes_key, aes_iv), 32 bytes each, for a msg_key of MTProto 1.0.
+
+    Spec: MTProto 1.0 description, "Defining AES Key and Initialization Vector".
+    """
+    data, x = auth_key.data, _offset(from_server)
     a = sha1(msg_key + data[x : x + 32])
     b = sha1(data[32 + x : 48 + x] + msg_key + data[48 + x : 64 + x])
     c = sha1(data[64 + x : 96 + x] + msg_key)
@@ -255,8 +260,7 @@ def _derive_aes_v1(auth_key: AuthKey, msg_key: bytes, x: int) -> tuple[bytes, by
 def encrypt_message_v1(auth_key: AuthKey, plaintext: bytes, *, from_server: bool, padding: bytes) -> bytes:
     """Return auth_key_id (8), msg_key (16) and the ciphertext, by the older MTProto 1.0 scheme.
 
-    Only bind_auth_key_inner (always ``from_server=False``) and the local files of Telegram Desktop (always
-    ``from_server=True``) still use it.
+    Only bind_auth_key_inner, always ``from_server=False``, still travels so.
 
     Raises:
         ValueError: plaintext and padding are not whole blocks.
@@ -264,7 +268,7 @@ def encrypt_message_v1(auth_key: AuthKey, plaintext: bytes, *, from_server: bool
     Spec: MTProto 1.0 description; Perfect Forward Secrecy.
     """
     msg_key = bare_msg_key_v1(plaintext)
-    key, iv = _derive_aes_v1(auth_key, msg_key, _offset(from_server))
+    key, iv = derive_aes_v1(auth_key, msg_key, from_server=from_server)
     return auth_key.id_bytes + msg_key + ige_encrypt(plaintext + padding, key, iv)
 
 
@@ -286,5 +290,5 @@ def decrypt_message_v1(auth_key: AuthKey, payload: bytes, *, from_server: bool) 
     if payload[:8] != auth_key.id_bytes:
         raise DecryptionError("the message names another auth_key")
     msg_key = payload[8:HEADER_BYTES]
-    key, iv = _derive_aes_v1(auth_key, msg_key, _offset(from_server))
+    key, iv = derive_aes_v1(auth_key, msg_key, from_server=from_server)
     return msg_key, ige_decrypt(payload[HEADER_BYTES:], key, iv)
