@@ -39,7 +39,10 @@ def main(cache: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     layers: dict[int, dict[int, Definition]] = defaultdict(dict)
     for package in PACKAGES:
-        layers[package.layer].update(checked(package.layer, definitions(package, cache)))
+        found = checked(package.layer, definitions(package, cache))
+        names = {(d.kind, d.name) for d in found.values()}
+        others = {i: d for i, d in layers[package.layer].items() if (d.kind, d.name) not in names}
+        layers[package.layer] = others | found
     for neighbour in NEIGHBOURS:
         added = checked(neighbour.layer, parse_tl(neighbour.definitions))
         names = {(d.kind, d.name) for d in added.values()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from tools.facts.definition import NOT_THEIR_CRC32, Definition
 
@@ -44,23 +45,20 @@ def merge(layers: Mapping[int, Mapping[int, Definition]]) -> list[Variant]:
     newest layer's are taken.
     """
     known = sorted(layers)
-    seen: dict[tuple[str, str], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    seen: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     newest: dict[int, Definition] = {}
     for layer in known:
         for id_, definition in layers[layer].items():
-            seen[definition.kind, definition.name][id_].add(layer)
+            key = definition.kind, definition.name
+            if layer in seen[key]:
+                raise ValueError(f"{definition.name} has two ids in layer {layer}")
+            seen[key][layer] = id_
             newest[id_] = definition
     variants = []
     for key in sorted(seen):
         ids = seen[key]
-        order = sorted(ids, key=lambda id_: (min(ids[id_]), max(ids[id_])))
-        for position, id_ in enumerate(order):
-            last = max(ids[id_])
-            if position + 1 < len(order):
-                last = min(last, min(ids[order[position + 1]]) - 1)
-            following = [layer for layer in known if layer > last]
-            first = min(ids[id_])
-            if last < first:
-                raise ValueError(f"{key} has two ids in layer {first}")
-            variants.append(Variant(newest[id_], first, following[0] - 1 if following else 0))
+        for id_, run in groupby(sorted(ids), key=lambda layer: ids[layer]):
+            span = list(run)
+            following = [layer for layer in known if layer > span[-1]]
+            variants.append(Variant(newest[id_], span[0], following[0] - 1 if following else 0))
     return variants

@@ -522,6 +522,15 @@ class GetUniqueStarGiftValueInfo(TLFunction):
         self.slug = slug
 
 
+class GetUserStarGift(TLFunction):
+    __slots__ = ('msg_id',)
+    CONSTRUCTOR_NAME = 'payments.getUserStarGift'
+    RESULT = 'payments.UserStarGifts'
+
+    def __init__(self, *, msg_id):
+        self.msg_id = msg_id
+
+
 class GetUserStarGifts(TLFunction):
     __slots__ = ('user_id', 'offset', 'limit',)
     CONSTRUCTOR_NAME = 'payments.getUserStarGifts'

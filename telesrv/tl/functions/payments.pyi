@@ -275,6 +275,10 @@ class GetUniqueStarGiftValueInfo(TLFunction):
     slug: _b.str
     def __init__(self, *, slug: _b.str) -> None: ...
 
+class GetUserStarGift(TLFunction):
+    msg_id: _b.list[_b.int]
+    def __init__(self, *, msg_id: _b.list[_b.int]) -> None: ...
+
 class GetUserStarGifts(TLFunction):
     user_id: types__root.TypeInputUser
     offset: _b.str

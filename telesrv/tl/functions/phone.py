@@ -323,14 +323,13 @@ class ReceivedCall(TLFunction):
 
 
 class RequestCall(TLFunction):
-    __slots__ = ('video', 'user_id', 'conference_call', 'random_id', 'g_a_hash', 'protocol',)
+    __slots__ = ('video', 'user_id', 'random_id', 'g_a_hash', 'protocol',)
     CONSTRUCTOR_NAME = 'phone.requestCall'
     RESULT = 'phone.PhoneCall'
 
-    def __init__(self, *, video=False, user_id, conference_call=None, random_id, g_a_hash, protocol):
+    def __init__(self, *, video=False, user_id, random_id, g_a_hash, protocol):
         self.video = video
         self.user_id = user_id
-        self.conference_call = conference_call
         self.random_id = random_id
         self.g_a_hash = g_a_hash
         self.protocol = protocol

@@ -184,11 +184,10 @@ class ReceivedCall(TLFunction):
 class RequestCall(TLFunction):
     video: _b.bool
     user_id: types__root.TypeInputUser
-    conference_call: types__root.TypeInputGroupCall | None
     random_id: _b.int
     g_a_hash: _b.bytes
     protocol: types__root.TypePhoneCallProtocol
-    def __init__(self, *, video: _b.bool = ..., user_id: types__root.TypeInputUser, conference_call: types__root.TypeInputGroupCall | None = ..., random_id: _b.int, g_a_hash: _b.bytes, protocol: types__root.TypePhoneCallProtocol) -> None: ...
+    def __init__(self, *, video: _b.bool = ..., user_id: types__root.TypeInputUser, random_id: _b.int, g_a_hash: _b.bytes, protocol: types__root.TypePhoneCallProtocol) -> None: ...
 
 class SaveCallDebug(TLFunction):
     peer: types__root.TypeInputPhoneCall

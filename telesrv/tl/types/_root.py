@@ -8254,12 +8254,13 @@ class PendingSuggestion(TLObject):
 
 
 class PhoneCall(TLObject):
-    __slots__ = ('p2p_allowed', 'video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'g_a_or_b', 'key_fingerprint', 'protocol', 'connections', 'start_date', 'custom_parameters', 'conference_call',)
+    __slots__ = ('p2p_allowed', 'video', 'conference_supported', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'g_a_or_b', 'key_fingerprint', 'protocol', 'connections', 'start_date', 'custom_parameters',)
     CONSTRUCTOR_NAME = 'phoneCall'
 
-    def __init__(self, *, p2p_allowed=False, video=False, id, access_hash, date, admin_id, participant_id, g_a_or_b, key_fingerprint, protocol, connections, start_date, custom_parameters=None, conference_call=None):
+    def __init__(self, *, p2p_allowed=False, video=False, conference_supported=False, id, access_hash, date, admin_id, participant_id, g_a_or_b, key_fingerprint, protocol, connections, start_date, custom_parameters=None):
         self.p2p_allowed = p2p_allowed
         self.video = video
+        self.conference_supported = conference_supported
         self.id = id
         self.access_hash = access_hash
         self.date = date
@@ -8271,14 +8272,13 @@ class PhoneCall(TLObject):
         self.connections = connections
         self.start_date = start_date
         self.custom_parameters = custom_parameters
-        self.conference_call = conference_call
 
 
 class PhoneCallAccepted(TLObject):
-    __slots__ = ('video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'g_b', 'protocol', 'conference_call',)
+    __slots__ = ('video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'g_b', 'protocol',)
     CONSTRUCTOR_NAME = 'phoneCallAccepted'
 
-    def __init__(self, *, video=False, id, access_hash, date, admin_id, participant_id, g_b, protocol, conference_call=None):
+    def __init__(self, *, video=False, id, access_hash, date, admin_id, participant_id, g_b, protocol):
         self.video = video
         self.id = id
         self.access_hash = access_hash
@@ -8287,7 +8287,6 @@ class PhoneCallAccepted(TLObject):
         self.participant_id = participant_id
         self.g_b = g_b
         self.protocol = protocol
-        self.conference_call = conference_call
 
 
 class PhoneCallDiscardReasonAllowGroupCall(TLObject):
@@ -8327,17 +8326,16 @@ class PhoneCallDiscardReasonMissed(TLObject):
 
 
 class PhoneCallDiscarded(TLObject):
-    __slots__ = ('need_rating', 'need_debug', 'video', 'id', 'reason', 'duration', 'conference_call',)
+    __slots__ = ('need_rating', 'need_debug', 'video', 'id', 'reason', 'duration',)
     CONSTRUCTOR_NAME = 'phoneCallDiscarded'
 
-    def __init__(self, *, need_rating=False, need_debug=False, video=False, id, reason=None, duration=None, conference_call=None):
+    def __init__(self, *, need_rating=False, need_debug=False, video=False, id, reason=None, duration=None):
         self.need_rating = need_rating
         self.need_debug = need_debug
         self.video = video
         self.id = id
         self.reason = reason
         self.duration = duration
-        self.conference_call = conference_call
 
 
 class PhoneCallEmpty(TLObject):
@@ -8361,10 +8359,10 @@ class PhoneCallProtocol(TLObject):
 
 
 class PhoneCallRequested(TLObject):
-    __slots__ = ('video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'g_a_hash', 'protocol', 'conference_call',)
+    __slots__ = ('video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'g_a_hash', 'protocol',)
     CONSTRUCTOR_NAME = 'phoneCallRequested'
 
-    def __init__(self, *, video=False, id, access_hash, date, admin_id, participant_id, g_a_hash, protocol, conference_call=None):
+    def __init__(self, *, video=False, id, access_hash, date, admin_id, participant_id, g_a_hash, protocol):
         self.video = video
         self.id = id
         self.access_hash = access_hash
@@ -8373,14 +8371,13 @@ class PhoneCallRequested(TLObject):
         self.participant_id = participant_id
         self.g_a_hash = g_a_hash
         self.protocol = protocol
-        self.conference_call = conference_call
 
 
 class PhoneCallWaiting(TLObject):
-    __slots__ = ('video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'protocol', 'receive_date', 'conference_call',)
+    __slots__ = ('video', 'id', 'access_hash', 'date', 'admin_id', 'participant_id', 'protocol', 'receive_date',)
     CONSTRUCTOR_NAME = 'phoneCallWaiting'
 
-    def __init__(self, *, video=False, id, access_hash, date, admin_id, participant_id, protocol, receive_date=None, conference_call=None):
+    def __init__(self, *, video=False, id, access_hash, date, admin_id, participant_id, protocol, receive_date=None):
         self.video = video
         self.id = id
         self.access_hash = access_hash
@@ -8389,7 +8386,6 @@ class PhoneCallWaiting(TLObject):
         self.participant_id = participant_id
         self.protocol = protocol
         self.receive_date = receive_date
-        self.conference_call = conference_call
 
 
 class PhoneConnection(TLObject):
@@ -11316,6 +11312,18 @@ class UpdateBotStopped(TLObject):
         self.user_id = user_id
         self.date = date
         self.stopped = stopped
+        self.qts = qts
+
+
+class UpdateBotSubscriptionExpire(TLObject):
+    __slots__ = ('user_id', 'payload', 'invoice_slug', 'until_date', 'qts',)
+    CONSTRUCTOR_NAME = 'updateBotSubscriptionExpire'
+
+    def __init__(self, *, user_id, payload, invoice_slug, until_date, qts):
+        self.user_id = user_id
+        self.payload = payload
+        self.invoice_slug = invoice_slug
+        self.until_date = until_date
         self.qts = qts
 
 

@@ -5197,6 +5197,7 @@ class PendingSuggestion(TLObject):
 class PhoneCall(TLObject):
     p2p_allowed: _b.bool
     video: _b.bool
+    conference_supported: _b.bool
     id: _b.int
     access_hash: _b.int
     date: _b.int
@@ -5208,8 +5209,7 @@ class PhoneCall(TLObject):
     connections: _b.list[TypePhoneConnection]
     start_date: _b.int
     custom_parameters: TypeDataJSON | None
-    conference_call: TypeInputGroupCall | None
-    def __init__(self, *, p2p_allowed: _b.bool = ..., video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, g_a_or_b: _b.bytes, key_fingerprint: _b.int, protocol: TypePhoneCallProtocol, connections: _b.list[TypePhoneConnection], start_date: _b.int, custom_parameters: TypeDataJSON | None = ..., conference_call: TypeInputGroupCall | None = ...) -> None: ...
+    def __init__(self, *, p2p_allowed: _b.bool = ..., video: _b.bool = ..., conference_supported: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, g_a_or_b: _b.bytes, key_fingerprint: _b.int, protocol: TypePhoneCallProtocol, connections: _b.list[TypePhoneConnection], start_date: _b.int, custom_parameters: TypeDataJSON | None = ...) -> None: ...
 
 class PhoneCallAccepted(TLObject):
     video: _b.bool
@@ -5220,8 +5220,7 @@ class PhoneCallAccepted(TLObject):
     participant_id: _b.int
     g_b: _b.bytes
     protocol: TypePhoneCallProtocol
-    conference_call: TypeInputGroupCall | None
-    def __init__(self, *, video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, g_b: _b.bytes, protocol: TypePhoneCallProtocol, conference_call: TypeInputGroupCall | None = ...) -> None: ...
+    def __init__(self, *, video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, g_b: _b.bytes, protocol: TypePhoneCallProtocol) -> None: ...
 
 class PhoneCallDiscardReasonAllowGroupCall(TLObject):
     encrypted_key: _b.bytes
@@ -5250,8 +5249,7 @@ class PhoneCallDiscarded(TLObject):
     id: _b.int
     reason: TypePhoneCallDiscardReason | None
     duration: _b.int | None
-    conference_call: TypeInputGroupCall | None
-    def __init__(self, *, need_rating: _b.bool = ..., need_debug: _b.bool = ..., video: _b.bool = ..., id: _b.int, reason: TypePhoneCallDiscardReason | None = ..., duration: _b.int | None = ..., conference_call: TypeInputGroupCall | None = ...) -> None: ...
+    def __init__(self, *, need_rating: _b.bool = ..., need_debug: _b.bool = ..., video: _b.bool = ..., id: _b.int, reason: TypePhoneCallDiscardReason | None = ..., duration: _b.int | None = ...) -> None: ...
 
 class PhoneCallEmpty(TLObject):
     id: _b.int
@@ -5274,8 +5272,7 @@ class PhoneCallRequested(TLObject):
     participant_id: _b.int
     g_a_hash: _b.bytes
     protocol: TypePhoneCallProtocol
-    conference_call: TypeInputGroupCall | None
-    def __init__(self, *, video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, g_a_hash: _b.bytes, protocol: TypePhoneCallProtocol, conference_call: TypeInputGroupCall | None = ...) -> None: ...
+    def __init__(self, *, video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, g_a_hash: _b.bytes, protocol: TypePhoneCallProtocol) -> None: ...
 
 class PhoneCallWaiting(TLObject):
     video: _b.bool
@@ -5286,8 +5283,7 @@ class PhoneCallWaiting(TLObject):
     participant_id: _b.int
     protocol: TypePhoneCallProtocol
     receive_date: _b.int | None
-    conference_call: TypeInputGroupCall | None
-    def __init__(self, *, video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, protocol: TypePhoneCallProtocol, receive_date: _b.int | None = ..., conference_call: TypeInputGroupCall | None = ...) -> None: ...
+    def __init__(self, *, video: _b.bool = ..., id: _b.int, access_hash: _b.int, date: _b.int, admin_id: _b.int, participant_id: _b.int, protocol: TypePhoneCallProtocol, receive_date: _b.int | None = ...) -> None: ...
 
 class PhoneConnection(TLObject):
     tcp: _b.bool
@@ -7123,6 +7119,14 @@ class UpdateBotStopped(TLObject):
     stopped: _b.bool
     qts: _b.int
     def __init__(self, *, user_id: _b.int, date: _b.int, stopped: _b.bool, qts: _b.int) -> None: ...
+
+class UpdateBotSubscriptionExpire(TLObject):
+    user_id: _b.int
+    payload: _b.str
+    invoice_slug: _b.str
+    until_date: _b.int
+    qts: _b.int
+    def __init__(self, *, user_id: _b.int, payload: _b.str, invoice_slug: _b.str, until_date: _b.int, qts: _b.int) -> None: ...
 
 class UpdateBotWebhookJSON(TLObject):
     data: TypeDataJSON
@@ -9136,7 +9140,7 @@ TypeTopPeerCategory = TopPeerCategoryBotsApp | TopPeerCategoryBotsGuestChat | To
 
 TypeTopPeerCategoryPeers = TopPeerCategoryPeers
 
-TypeUpdate = UpdateAiComposeTones | UpdateAttachMenuBots | UpdateAutoSaveSettings | UpdateBotBusinessConnect | UpdateBotCallbackQuery | UpdateBotChatBoost | UpdateBotChatInviteRequester | UpdateBotCommands | UpdateBotDeleteBusinessMessage | UpdateBotEditBusinessMessage | UpdateBotGuestChatQuery | UpdateBotInlineQuery | UpdateBotInlineSend | UpdateBotMenuButton | UpdateBotMessageReaction | UpdateBotMessageReactions | UpdateBotNewBusinessMessage | UpdateBotPrecheckoutQuery | UpdateBotPurchasedPaidMedia | UpdateBotShippingQuery | UpdateBotStarsSubscription | UpdateBotStopped | UpdateBotWebhookJSON | UpdateBotWebhookJSONQuery | UpdateBroadcastRevenueTransactions | UpdateBusinessBotCallbackQuery | UpdateChannel | UpdateChannelAvailableMessages | UpdateChannelMessageForwards | UpdateChannelMessageViews | UpdateChannelParticipant | UpdateChannelPinnedTopic | UpdateChannelPinnedTopics | UpdateChannelReadMessagesContents | UpdateChannelTooLong | UpdateChannelUserTyping | UpdateChannelViewForumAsMessages | UpdateChannelWebPage | UpdateChat | UpdateChatDefaultBannedRights | UpdateChatParticipant | UpdateChatParticipantAdd | UpdateChatParticipantAdmin | UpdateChatParticipantDelete | UpdateChatParticipantRank | UpdateChatParticipants | UpdateChatUserTyping | UpdateConfig | UpdateContactsReset | UpdateDcOptions | UpdateDeleteChannelMessages | UpdateDeleteEphemeralMessages | UpdateDeleteGroupCallMessages | UpdateDeleteMessages | UpdateDeleteQuickReply | UpdateDeleteQuickReplyMessages | UpdateDeleteScheduledMessages | UpdateDialogFilter | UpdateDialogFilterOrder | UpdateDialogFilters | UpdateDialogPinned | UpdateDialogUnreadMark | UpdateDraftMessage | UpdateEditChannelMessage | UpdateEditEphemeralMessage | UpdateEditMessage | UpdateEmojiGameInfo | UpdateEncryptedChatTyping | UpdateEncryptedMessagesRead | UpdateEncryption | UpdateEphemeralBotCallbackQuery | UpdateFavedStickers | UpdateFolderPeers | UpdateGeoLiveViewed | UpdateGroupCall | UpdateGroupCallChainBlocks | UpdateGroupCallConnection | UpdateGroupCallEncryptedMessage | UpdateGroupCallMessage | UpdateGroupCallParticipants | UpdateGroupInvitePrivacyForbidden | UpdateInlineBotCallbackQuery | UpdateJoinChatWebViewDecision | UpdateLangPack | UpdateLangPackTooLong | UpdateLoginToken | UpdateManagedBot | UpdateMessageExtendedMedia | UpdateMessageID | UpdateMessagePoll | UpdateMessagePollVote | UpdateMessageReactions | UpdateMonoForumNoPaidException | UpdateMoveStickerSetToTop | UpdateNewAuthorization | UpdateNewBotConnection | UpdateNewChannelMessage | UpdateNewEncryptedMessage | UpdateNewEphemeralMessage | UpdateNewMessage | UpdateNewQuickReply | UpdateNewScheduledMessage | UpdateNewStickerSet | UpdateNewStoryReaction | UpdateNotifySettings | UpdatePaidReactionPrivacy | UpdatePeerBlocked | UpdatePeerHistoryTTL | UpdatePeerLocated | UpdatePeerSettings | UpdatePeerWallpaper | UpdatePendingJoinRequests | UpdatePhoneCall | UpdatePhoneCallSignalingData | UpdatePinnedChannelMessages | UpdatePinnedDialogs | UpdatePinnedForumTopic | UpdatePinnedForumTopics | UpdatePinnedMessages | UpdatePinnedSavedDialogs | UpdatePrivacy | UpdatePtsChanged | UpdateQuickReplies | UpdateQuickReplyMessage | UpdateReadChannelDiscussionInbox | UpdateReadChannelDiscussionOutbox | UpdateReadChannelInbox | UpdateReadChannelOutbox | UpdateReadFeaturedEmojiStickers | UpdateReadFeaturedStickers | UpdateReadHistoryInbox | UpdateReadHistoryOutbox | UpdateReadMessagesContents | UpdateReadMonoForumInbox | UpdateReadMonoForumOutbox | UpdateReadStories | UpdateRecentEmojiStatuses | UpdateRecentReactions | UpdateRecentStickers | UpdateSavedDialogPinned | UpdateSavedGifs | UpdateSavedReactionTags | UpdateSavedRingtones | UpdateSentPhoneCode | UpdateSentStoryReaction | UpdateServiceNotification | UpdateSmsJob | UpdateStarGiftAuctionState | UpdateStarGiftAuctionUserState | UpdateStarGiftCraftFail | UpdateStarsBalance | UpdateStarsRevenueStatus | UpdateStickerSets | UpdateStickerSetsOrder | UpdateStoriesStealthMode | UpdateStory | UpdateStoryID | UpdateTheme | UpdateTranscribedAudio | UpdateUser | UpdateUserEmojiStatus | UpdateUserName | UpdateUserPhone | UpdateUserStatus | UpdateUserTyping | UpdateWebBrowserException | UpdateWebBrowserSettings | UpdateWebPage | UpdateWebViewResultSent
+TypeUpdate = UpdateAiComposeTones | UpdateAttachMenuBots | UpdateAutoSaveSettings | UpdateBotBusinessConnect | UpdateBotCallbackQuery | UpdateBotChatBoost | UpdateBotChatInviteRequester | UpdateBotCommands | UpdateBotDeleteBusinessMessage | UpdateBotEditBusinessMessage | UpdateBotGuestChatQuery | UpdateBotInlineQuery | UpdateBotInlineSend | UpdateBotMenuButton | UpdateBotMessageReaction | UpdateBotMessageReactions | UpdateBotNewBusinessMessage | UpdateBotPrecheckoutQuery | UpdateBotPurchasedPaidMedia | UpdateBotShippingQuery | UpdateBotStarsSubscription | UpdateBotStopped | UpdateBotSubscriptionExpire | UpdateBotWebhookJSON | UpdateBotWebhookJSONQuery | UpdateBroadcastRevenueTransactions | UpdateBusinessBotCallbackQuery | UpdateChannel | UpdateChannelAvailableMessages | UpdateChannelMessageForwards | UpdateChannelMessageViews | UpdateChannelParticipant | UpdateChannelPinnedTopic | UpdateChannelPinnedTopics | UpdateChannelReadMessagesContents | UpdateChannelTooLong | UpdateChannelUserTyping | UpdateChannelViewForumAsMessages | UpdateChannelWebPage | UpdateChat | UpdateChatDefaultBannedRights | UpdateChatParticipant | UpdateChatParticipantAdd | UpdateChatParticipantAdmin | UpdateChatParticipantDelete | UpdateChatParticipantRank | UpdateChatParticipants | UpdateChatUserTyping | UpdateConfig | UpdateContactsReset | UpdateDcOptions | UpdateDeleteChannelMessages | UpdateDeleteEphemeralMessages | UpdateDeleteGroupCallMessages | UpdateDeleteMessages | UpdateDeleteQuickReply | UpdateDeleteQuickReplyMessages | UpdateDeleteScheduledMessages | UpdateDialogFilter | UpdateDialogFilterOrder | UpdateDialogFilters | UpdateDialogPinned | UpdateDialogUnreadMark | UpdateDraftMessage | UpdateEditChannelMessage | UpdateEditEphemeralMessage | UpdateEditMessage | UpdateEmojiGameInfo | UpdateEncryptedChatTyping | UpdateEncryptedMessagesRead | UpdateEncryption | UpdateEphemeralBotCallbackQuery | UpdateFavedStickers | UpdateFolderPeers | UpdateGeoLiveViewed | UpdateGroupCall | UpdateGroupCallChainBlocks | UpdateGroupCallConnection | UpdateGroupCallEncryptedMessage | UpdateGroupCallMessage | UpdateGroupCallParticipants | UpdateGroupInvitePrivacyForbidden | UpdateInlineBotCallbackQuery | UpdateJoinChatWebViewDecision | UpdateLangPack | UpdateLangPackTooLong | UpdateLoginToken | UpdateManagedBot | UpdateMessageExtendedMedia | UpdateMessageID | UpdateMessagePoll | UpdateMessagePollVote | UpdateMessageReactions | UpdateMonoForumNoPaidException | UpdateMoveStickerSetToTop | UpdateNewAuthorization | UpdateNewBotConnection | UpdateNewChannelMessage | UpdateNewEncryptedMessage | UpdateNewEphemeralMessage | UpdateNewMessage | UpdateNewQuickReply | UpdateNewScheduledMessage | UpdateNewStickerSet | UpdateNewStoryReaction | UpdateNotifySettings | UpdatePaidReactionPrivacy | UpdatePeerBlocked | UpdatePeerHistoryTTL | UpdatePeerLocated | UpdatePeerSettings | UpdatePeerWallpaper | UpdatePendingJoinRequests | UpdatePhoneCall | UpdatePhoneCallSignalingData | UpdatePinnedChannelMessages | UpdatePinnedDialogs | UpdatePinnedForumTopic | UpdatePinnedForumTopics | UpdatePinnedMessages | UpdatePinnedSavedDialogs | UpdatePrivacy | UpdatePtsChanged | UpdateQuickReplies | UpdateQuickReplyMessage | UpdateReadChannelDiscussionInbox | UpdateReadChannelDiscussionOutbox | UpdateReadChannelInbox | UpdateReadChannelOutbox | UpdateReadFeaturedEmojiStickers | UpdateReadFeaturedStickers | UpdateReadHistoryInbox | UpdateReadHistoryOutbox | UpdateReadMessagesContents | UpdateReadMonoForumInbox | UpdateReadMonoForumOutbox | UpdateReadStories | UpdateRecentEmojiStatuses | UpdateRecentReactions | UpdateRecentStickers | UpdateSavedDialogPinned | UpdateSavedGifs | UpdateSavedReactionTags | UpdateSavedRingtones | UpdateSentPhoneCode | UpdateSentStoryReaction | UpdateServiceNotification | UpdateSmsJob | UpdateStarGiftAuctionState | UpdateStarGiftAuctionUserState | UpdateStarGiftCraftFail | UpdateStarsBalance | UpdateStarsRevenueStatus | UpdateStickerSets | UpdateStickerSetsOrder | UpdateStoriesStealthMode | UpdateStory | UpdateStoryID | UpdateTheme | UpdateTranscribedAudio | UpdateUser | UpdateUserEmojiStatus | UpdateUserName | UpdateUserPhone | UpdateUserStatus | UpdateUserTyping | UpdateWebBrowserException | UpdateWebBrowserSettings | UpdateWebPage | UpdateWebViewResultSent
 
 TypeUpdates = UpdateShort | UpdateShortChatMessage | UpdateShortMessage | UpdateShortSentMessage | Updates | UpdatesCombined | UpdatesTooLong
 
