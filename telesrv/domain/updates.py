@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import Peer
+
+OUTBOX_BUCKETS: Final = 64
+"""How many parts the outbox has; all pushes to one account are in one."""
+
+
+def bucket_of(user_id: int) -> int:
+    """Returns the outbox bucket of an account; it is stored, so it never changes."""
+    return (user_id * 0x9E3779B97F4A7C15 & 0xFFFF_FFFF_FFFF_FFFF) >> 58
 
 
 class EventKind(IntEnum):
@@ -51,6 +59,29 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to be logged, and the session that is not told of it because it knows."""
+
+    user_id: int
+    kind: EventKind
+    date: int
+    peer: Peer | None = None
+    box_id: int = 0
+    random_id: int = 0
+    payload: Mapping[str, Any] | None = None
+    exclude_auth_key_id: int = 0
+    exclude_session_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """How far a device has come."""
+
+    pts: int
+    date: int
+
+
+@dataclass(frozen=True, slots=True)
 class UpdatesState:
     """The highest contiguous committed pts of an account, and its unread total."""
 
@@ -77,12 +108,13 @@ class OutboxRow:
     """One push that is owed: event *pts* of *target_user_id*, to all its sessions but one."""
 
     bucket: int
-    id: int
     target_user_id: int
     pts: int
     exclude_auth_key_id: int
     exclude_session_id: int
     attempts: int
+    """How often it was claimed, this time included."""
+    last_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +124,13 @@ class OutboxItem:
     row: OutboxRow
     event: Event
     box: MessageBox | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStats:
+    """How much is owed; *oldest_ms* is the creation time of the oldest row, 0 when there is none."""
+
+    waiting: int
+    leased: int
+    failed: int
+    oldest_ms: int

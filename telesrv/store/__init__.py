@@ -1,0 +1,83 @@
+"""The store: PostgreSQL for what lasts, Redis for counters and what may be lost.
+
+One sub-store a noun; a public method is one transaction, and a change that other devices must hear of
+writes its event and its outbox row in it (`events.EventLog.transact`). A server that is away: a bounded
+wait, then `Unavailable`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from telesrv.clock import Clock
+from telesrv.store.events import EventLog
+from telesrv.store.ids import Ids
+from telesrv.store.pool import Pool
+from telesrv.store.redis import Redis
+from telesrv.store.signals import Signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """Where the servers are, and the store's settings."""
+
+    postgres_dsn: str
+    redis_url: str
+    clock: Clock
+    redis_prefix: str = "telesrv:"
+    min_conns: int = 16
+    max_conns: int = 50
+    wait_s: float = 5.0
+    """How long a call waits for a server that is away."""
+    node: int = 1
+    """10 bits; no two processes share one."""
+    message_rate_limit: int = 30
+    """Messages an account may send in a minute; 0: no limit."""
+    dev_auth_code: str | None = None
+    partitions: int = 16
+    outbox_batch: int = 100
+    outbox_lease_s: float = 30.0
+    outbox_attempts: int = 10
+    """After so many claims a push has failed for good."""
+    reservation_s: float = 4.0
+    """After how long an unwritten pts is taken for abandoned and filled."""
+
+
+class Store:
+    """All sub-stores over one pool and one Redis client; made by `open`."""
+
+    def __init__(self, config: StoreConfig, pool: Pool, redis: Redis) -> None:
+        self.config = config
+        self.pool = pool
+        self.redis = redis
+        self.signals = Signals()
+        self.ids = Ids(pool, redis, config.clock, config.node)
+        self.events = EventLog(pool, self.ids, self.signals, config.clock)
+        # accounts: the sub-stores of accounts, keys and contacts are made here.
+
+    @classmethod
+    async def open(cls, config: StoreConfig) -> Store:
+        """Connects to both servers; the schema must be there.
+
+        Raises:
+            Unavailable: one of them did not answer in time.
+        """
+        async with AsyncExitStack() as stack:
+            pool = await Pool.connect(
+                config.postgres_dsn,
+                min_conns=config.min_conns,
+                max_conns=config.max_conns,
+                wait_s=config.wait_s,
+            )
+            stack.push_async_callback(pool.close)
+            redis = await Redis.connect(config.redis_url, prefix=config.redis_prefix, wait_s=config.wait_s)
+            stack.push_async_callback(redis.close)
+            store = cls(config, pool, redis)
+            stack.pop_all()
+            return store
+
+    async def close(self) -> None:
+        """Lets what is under way finish, then closes the connections."""
+        await self.redis.close()
+        await self.pool.close()

@@ -1,0 +1,221 @@
+"""Writing the update log and the outbox, together and inside the transaction of what they speak of.
+
+Guarantees: every event has its outbox row in the same transaction; every pts that was taken ends as an event or
+as a noop, whatever happens to its writer. A reservation is taken by whoever first writes its *last* pts: a writer
+that finds it filled rolls back and takes new ids, a filler that finds it written leaves it.
+
+To write events of your own: `EventLog.transact`.
+
+*Spec: Working with Updates*
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from telesrv.clock import Clock
+from telesrv.domain.errors import Unavailable
+from telesrv.domain.updates import Event, EventKind, NewEvent, bucket_of
+from telesrv.store.ids import Grant, Ids, Want
+from telesrv.store.pool import REPEATABLE, Connection, Pool, to_json
+from telesrv.store.signals import Signals
+
+T = TypeVar("T")
+_TRIES: Final = 8
+
+# Logs events; those whose pts was there already are missing from the answer.
+SQL_INSERT_EVENTS: Final = """
+INSERT INTO user_update_events
+    (user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload)
+SELECT user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload::jsonb
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::bigint[],
+    $8::int[], $9::bigint[], $10::text[])
+    AS e(user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload)
+ON CONFLICT (user_id, pts) DO NOTHING
+RETURNING user_id, pts
+"""
+# Owes the push of events.
+SQL_INSERT_OUTBOX: Final = """
+INSERT INTO dispatch_outbox
+    (bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, created_at_ms)
+SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, $6
+FROM unnest($1::smallint[], $2::bigint[], $3::int[], $4::bigint[], $5::bigint[])
+    AS o(bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id)
+ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
+"""
+
+
+class StaleCounter(Exception):
+    """An id was taken by an older row: Redis lost data, or a slow writer's reservation was filled."""
+
+
+class EventWriter:
+    """Collects the events of one transaction and gives each its pts, in the order of the calls."""
+
+    def __init__(self, grants: dict[int, Grant]) -> None:
+        self._free = {user_id: list(grant.all_pts) for user_id, grant in grants.items()}
+        self.rows: list[tuple[Event, int, int]] = []
+
+    def add(self, new: NewEvent) -> Event:
+        """Returns the event as it will be logged when the transaction commits.
+
+        Raises:
+            LookupError: more events of this user than `transact` was told of.
+        """
+        event = Event(
+            user_id=new.user_id,
+            pts=self._free[new.user_id].pop(0),
+            pts_count=1,
+            kind=new.kind,
+            date=new.date,
+            peer=new.peer,
+            box_id=new.box_id,
+            random_id=new.random_id,
+            payload=new.payload,
+        )
+        self.rows.append((event, new.exclude_auth_key_id, new.exclude_session_id))
+        return event
+
+    def close(self, date: int) -> None:
+        """Makes noops of what is left."""
+        for user_id, free in self._free.items():
+            self.rows += ((Event(user_id, pts, 1, EventKind.NOOP, date), 0, 0) for pts in free)
+            free.clear()
+
+
+class EventLog:
+    """Writes events; shared by all sub-stores."""
+
+    def __init__(self, pool: Pool, ids: Ids, signals: Signals, clock: Clock) -> None:
+        self._pool = pool
+        self._ids = ids
+        self._signals = signals
+        self._clock = clock
+
+    async def transact(
+        self, users: Sequence[int], body: Callable[[Connection, EventWriter], Awaitable[T]]
+    ) -> T:
+        """Returns what *body* returns, after the commit of its writes, its events and their outbox rows.
+
+        Args:
+            users: the accounts whose logs are written, one entry for each event that *body* may add.
+            body: writes on the connection and calls `EventWriter.add`; it is run again after a deadlock or a
+                stale counter, so it keeps nothing outside. What it raises rolls everything back and is
+                raised. Its rows are locked by key, in the order of tables: domain tables before events.
+        Raises:
+            Unavailable: a server is away; when it left during the COMMIT the outcome is unknown.
+
+        Cancellation leaves either all or nothing written, and reservations that are swept within seconds.
+        """
+        wants = [Want(user_id, pts=count) for user_id, count in Counter(users).items()]
+        stale = False
+        for attempt in range(_TRIES):
+            grants = await self._ids.take(wants, reseed=stale)
+            writer = EventWriter(grants)
+            try:
+                async with self._pool.transaction() as connection:
+                    result = await body(connection, writer)
+                    writer.close(int(self._clock.time()))
+                    await self.insert(connection, writer.rows)
+            except (StaleCounter, *REPEATABLE) as error:
+                stale = stale or isinstance(error, StaleCounter)
+                await self.abandon(grants.values())
+                await asyncio.sleep(0.005 * attempt)
+            except Unavailable:
+                raise  # the reservations stand until a sweep knows what became of them
+            except Exception:
+                await self.abandon(grants.values())
+                raise
+            else:
+                self._ids.settle(grants.values())
+                self._signals.committed(grants)
+                return result
+        raise Unavailable("a transaction that kept failing")
+
+    async def append(self, new: NewEvent) -> Event:
+        """Returns the event after it was logged in a transaction of its own; raises as `transact`."""
+
+        async def body(_: Connection, writer: EventWriter) -> Event:
+            return writer.add(new)
+
+        return await self.transact([new.user_id], body)
+
+    async def insert(self, connection: Connection, rows: Iterable[tuple[Event, int, int]]) -> None:
+        """Writes events and their outbox rows in the caller's transaction.
+
+        Args:
+            rows: (event, exclude_auth_key_id, exclude_session_id), in any order.
+        Raises:
+            StaleCounter: a pts was taken; the caller rolls back and takes new ones.
+        """
+        ordered = sorted(rows, key=lambda row: (row[0].user_id, row[0].pts))
+        written = await self._insert_events(connection, [event for event, _, _ in ordered])
+        if len(written) != len(ordered):
+            raise StaleCounter
+        await self._insert_outbox(
+            connection, [(e.user_id, e.pts, key, session) for e, key, session in ordered]
+        )
+
+    async def abandon(self, grants: Iterable[Grant]) -> int:
+        """Puts noops in place of the pts of *grants* that are not in the log; returns how many.
+
+        It never raises for a server that is away: what could not be written stays noted and is swept.
+        """
+        grants = [grant for grant in grants if grant.pts]
+        try:
+            filled = await self.fill(grants)
+        except (Unavailable, *REPEATABLE):
+            return 0
+        self._ids.settle(grants)
+        return filled
+
+    async def fill(self, grants: Sequence[Grant]) -> int:
+        """Puts noops in place of reservations whose last pts is not in the log; returns how many noops.
+
+        Raises:
+            Unavailable: PostgreSQL is away.
+        """
+        if not grants:
+            return 0
+        date = int(self._clock.time())
+        owned = {(grant.user_id, grant.last_pts): grant for grant in grants}
+        async with self._pool.transaction() as connection:
+            lasts = [Event(user_id, pts, 1, EventKind.NOOP, date) for user_id, pts in sorted(owned)]
+            written = await self._insert_events(connection, lasts)
+            rest = [
+                Event(key[0], pts, 1, EventKind.NOOP, date)
+                for key in sorted(written)
+                for pts in owned[key].all_pts[:-1]
+            ]
+            written += await self._insert_events(connection, rest)
+            await self._insert_outbox(connection, [(user_id, pts, 0, 0) for user_id, pts in sorted(written)])
+        self._signals.committed({user_id for user_id, _ in written})
+        return len(written)
+
+    async def _insert_events(self, connection: Connection, events: Sequence[Event]) -> list[tuple[int, int]]:
+        if not events:
+            return []
+        rows = await connection.fetch(
+            SQL_INSERT_EVENTS,
+            [event.user_id for event in events],
+            [event.pts for event in events],
+            [event.pts_count for event in events],
+            [event.kind for event in events],
+            [event.date for event in events],
+            [event.peer.type if event.peer else 0 for event in events],
+            [event.peer.id if event.peer else 0 for event in events],
+            [event.box_id for event in events],
+            [event.random_id for event in events],
+            [to_json(event.payload) for event in events],
+        )
+        return [(row["user_id"], row["pts"]) for row in rows]
+
+    async def _insert_outbox(self, connection: Connection, rows: Sequence[tuple[int, int, int, int]]) -> None:
+        if not rows:
+            return
+        keyed = sorted((bucket_of(row[0]), *row) for row in rows)
+        columns = [list(column) for column in zip(*keyed, strict=True)]
+        await connection.execute(SQL_INSERT_OUTBOX, *columns, int(self._clock.time() * 1000))

@@ -1,0 +1,184 @@
+"""Allocators of pts, box_ids and global message ids.
+
+Guarantees: pts and box_ids are positive, below 2^31 and strictly increasing for one user as long as Redis
+keeps its data; when it lost some, the rows' own keys notice (`StaleCounter` in `events`) and the counters
+are raised to what PostgreSQL has. Every pts handed out is noted in the same step, so that one whose writer
+died is found and filled. Message ids never repeat for one node number.
+
+*Spec: Working with Updates*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from telesrv.clock import Clock
+from telesrv.domain.errors import Unavailable
+from telesrv.domain.peers import MAX_ID
+from telesrv.store.pool import Pool
+from telesrv.store.redis import Redis
+
+COUNTER_TTL_S: Final = 30 * 86_400
+RESERVED: Final = "reserved:pts"
+_SWEEP_MOST: Final = 1000
+
+# The highest pts and box_id of one account.
+SQL_HIGHEST: Final = """
+SELECT (SELECT max(pts) FROM user_update_events WHERE user_id = $1) AS pts,
+    (SELECT max(box_id) FROM message_boxes WHERE owner_user_id = $1) AS box_id
+"""
+
+
+@dataclass(slots=True)
+class Want:
+    """How many ids one user needs."""
+
+    user_id: int
+    pts: int = 0
+    box_ids: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The ids one user was given: *pts* and *box_ids* of them, ending at the last ones."""
+
+    user_id: int
+    last_pts: int
+    pts: int
+    last_box_id: int = 0
+    box_ids: int = 0
+
+    @property
+    def all_pts(self) -> range:
+        return range(self.last_pts - self.pts + 1, self.last_pts + 1)
+
+    @property
+    def all_box_ids(self) -> range:
+        return range(self.last_box_id - self.box_ids + 1, self.last_box_id + 1)
+
+    @property
+    def note(self) -> bytes:
+        """How the reservation is noted in Redis."""
+        return b"%d:%d:%d" % (self.user_id, self.last_pts, self.pts)
+
+
+class Ids:
+    """Hands out ids. `take` is called before BEGIN, so that no transaction waits for Redis."""
+
+    def __init__(self, pool: Pool, redis: Redis, clock: Clock, node: int) -> None:
+        self._pool = pool
+        self._redis = redis
+        self._clock = clock
+        self._settled: list[bytes] = []
+        self.message_ids = MessageIds(clock, node)
+
+    async def take(self, wants: Sequence[Want], *, reseed: bool = False) -> dict[int, Grant]:
+        """Returns the ids of every user in *wants*, each user once, in one step.
+
+        With *reseed* the counters are first raised to what PostgreSQL has. The reservations stand until they
+        are `settle`d; whoever does not use them abandons them (`EventLog.abandon`).
+
+        Raises:
+            Unavailable: Redis or PostgreSQL is away; ids may have been taken, and will be swept.
+        """
+        least: dict[int, tuple[int, int]] = {}
+        if reseed:
+            await self._load([want.user_id for want in wants], least)
+        for _ in range(4):
+            answer = await self._call(wants, least)
+            missed = [want.user_id for want, ids in zip(wants, answer, strict=True) if not ids]
+            if not missed:
+                return dict(map(_grant, wants, answer))
+            await self._load(missed, least)
+        raise Unavailable("Redis loses counters faster than they are restored")
+
+    def settle(self, grants: Iterable[Grant]) -> None:
+        """Notes that the pts of *grants* are all in the log; Redis hears of it with the next call."""
+        self._settled.extend(grant.note for grant in grants if grant.pts)
+
+    async def flush(self) -> None:
+        """Tells Redis of what was settled.
+
+        Raises:
+            Unavailable: Redis is away; it is told later.
+        """
+        key = self._redis.key(RESERVED)
+        while notes := self._settled[:_SWEEP_MOST]:
+            self._settled = self._settled[_SWEEP_MOST:]
+            try:
+                await self._redis.call(partial(self._redis.client.zrem, key, *notes))
+            except BaseException:
+                self._settled.extend(notes)
+                raise
+
+    async def overdue(self, older_than_s: float) -> list[Grant]:
+        """Returns the oldest reservations that stand longer than *older_than_s*, at most 1,000.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        key = self._redis.key(RESERVED)
+        until_ms = int((self._clock.time() - older_than_s) * 1000)
+        notes: list[bytes] = await self._redis.call(
+            lambda: self._redis.client.zrangebyscore(key, "-inf", until_ms, start=0, num=_SWEEP_MOST)
+        )
+        return [Grant(*map(int, note.split(b":"))) for note in notes]
+
+    async def _call(self, wants: Sequence[Want], least: dict[int, tuple[int, int]]) -> list[Any]:
+        keys = [RESERVED]
+        args: list[int | bytes] = [int(self._clock.time() * 1000), COUNTER_TTL_S]
+        for want in wants:
+            keys += (f"counter:pts:{want.user_id}", f"counter:box_id:{want.user_id}")
+            args += (want.user_id, want.pts, want.box_ids, *least.get(want.user_id, (-1, -1)))
+        settled, self._settled = self._settled[:_SWEEP_MOST], self._settled[_SWEEP_MOST:]
+        try:
+            answer: list[Any] = await self._redis.script("take_ids", keys, args + settled)
+        except BaseException:
+            self._settled.extend(settled)
+            raise
+        return answer
+
+    async def _load(self, user_ids: Iterable[int], least: dict[int, tuple[int, int]]) -> None:
+        async with self._pool.acquire() as connection:
+            for user_id in user_ids:
+                row = await connection.fetchrow(SQL_HIGHEST, user_id)
+                least[user_id] = (row["pts"] or 0, row["box_id"] or 0)
+
+
+def _grant(want: Want, answer: Sequence[bytes]) -> tuple[int, Grant]:
+    last_pts, last_box_id = map(int, answer)
+    if last_pts > MAX_ID or last_box_id > MAX_ID:
+        raise OverflowError(f"account {want.user_id} has used up its ids")
+    return want.user_id, Grant(want.user_id, last_pts, want.pts, last_box_id, want.box_ids)
+
+
+class MessageIds:
+    """Global message ids: 41 bits of milliseconds, 10 of node, 12 of sequence; for tracing and keys only.
+
+    A clock that steps back does not repeat an id: the last millisecond goes on, and a full one lends from the next.
+    """
+
+    EPOCH_MS: Final = 1_704_067_200_000
+    """2024-01-01."""
+
+    def __init__(self, clock: Clock, node: int) -> None:
+        if not 0 <= node < 1 << 10:
+            raise ValueError("a node number has 10 bits")
+        self._clock = clock
+        self._node = node
+        self._last_ms = 0
+        self._sequence = 0
+
+    def next(self) -> int:
+        """Returns an id that this node number never gave before, positive and below 2^63."""
+        now_ms = max(1, int(self._clock.time() * 1000) - self.EPOCH_MS)
+        if now_ms > self._last_ms:
+            self._last_ms, self._sequence = now_ms, 0
+        else:
+            self._sequence += 1
+            if self._sequence == 1 << 12:
+                self._last_ms, self._sequence = self._last_ms + 1, 0
+        return self._last_ms << 22 | self._node << 12 | self._sequence

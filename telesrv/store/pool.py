@@ -1,0 +1,209 @@
+"""The PostgreSQL connections that all sub-stores share.
+
+Guarantees: no call waits longer than it was given; PostgreSQL away is `Unavailable`, never a driver's
+error. A read is repeated while the server is away; a transaction is not, since its outcome may be unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias, TypeVar
+
+import asyncpg
+
+from telesrv.domain.errors import Unavailable
+
+Connection: TypeAlias = Any
+"""An asyncpg connection as the pool lends it."""
+Record: TypeAlias = Any
+"""A row: values by column name."""
+T = TypeVar("T")
+
+_AWAY: Final = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+REPEATABLE: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InternalServerError,
+)
+"""Rolled back for no fault of the statement (40P01, 40001, XX000): the whole transaction may run again."""
+
+
+class _WithinDeadline:
+    """Repeats an action while the server is away, until the deadline."""
+
+    __slots__ = ("_deadline", "_pause_s")
+
+    def __init__(self, wait_s: float) -> None:
+        self._deadline = asyncio.get_running_loop().time() + wait_s
+        self._pause_s = 0.02
+
+    @property
+    def left_s(self) -> float:
+        return max(0.01, self._deadline - asyncio.get_running_loop().time())
+
+    async def pause(self, error: BaseException) -> None:
+        """Waits a little longer each time.
+
+        Raises:
+            Unavailable: the deadline has passed.
+        """
+        if asyncio.get_running_loop().time() + self._pause_s >= self._deadline:
+            raise Unavailable("PostgreSQL") from error
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, 0.5)
+
+
+class Pool:
+    """Lends connections; every wait is bounded.
+
+    *wait_s* bounds the wait for a connection, *command_timeout_s* each statement.
+    """
+
+    def __init__(self, pool: Any, wait_s: float) -> None:
+        self._pool = pool
+        self._wait_s = wait_s
+
+    @classmethod
+    async def connect(
+        cls,
+        dsn: str,
+        *,
+        min_conns: int = 16,
+        max_conns: int = 50,
+        wait_s: float = 5.0,
+        command_timeout_s: float = 10.0,
+    ) -> Pool:
+        """Opens the pool and *min_conns* connections.
+
+        Raises:
+            Unavailable: the server did not answer within *wait_s*.
+        """
+        deadline = _WithinDeadline(wait_s)
+        while True:
+            try:
+                pool = await asyncpg.create_pool(
+                    dsn,
+                    min_size=min(min_conns, max_conns),
+                    max_size=max_conns,
+                    init=_init_connection,
+                    reset=_reset_connection,
+                    command_timeout=command_timeout_s,
+                    timeout=wait_s,
+                    max_inactive_connection_lifetime=0,
+                    server_settings={"jit": "off", "application_name": "telesrv"},
+                )
+            except _AWAY as error:
+                await deadline.pause(error)
+            else:
+                return cls(pool, wait_s)
+
+    async def close(self) -> None:
+        """Closes every connection; those in use are given a few seconds."""
+        try:
+            await asyncio.wait_for(self._pool.close(), 5)
+        except TimeoutError:
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """Lends a connection outside any transaction.
+
+        Raises:
+            Unavailable: none was free or the server was away within the wait, or it went away in the block.
+        """
+        connection = await self._borrow()
+        try:
+            yield connection
+        except _AWAY as error:
+            raise Unavailable("PostgreSQL") from error
+        finally:
+            await self._release(connection)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Lends a connection in a transaction (READ COMMITTED): commits at the end, rolls back on an exception.
+
+        Raises:
+            Unavailable: as `acquire`; when it comes from the block or the COMMIT, the outcome is unknown.
+        """
+        async with self.acquire() as connection, connection.transaction():
+            yield connection
+
+    async def fetch(self, sql: str, *args: object) -> list[Record]:
+        """Returns all rows of a read, repeated while PostgreSQL is away.
+
+        Raises:
+            Unavailable: still away after the wait.
+        """
+        return await self._repeat(lambda connection: connection.fetch(sql, *args))
+
+    async def fetchrow(self, sql: str, *args: object) -> Record | None:
+        """Returns the first row of a read or None; as `fetch`."""
+        return await self._repeat(lambda connection: connection.fetchrow(sql, *args))
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        """Returns the first value of the first row of a read or None; as `fetch`."""
+        return await self._repeat(lambda connection: connection.fetchval(sql, *args))
+
+    async def execute(self, sql: str, *args: object) -> str:
+        """Runs one statement in its own transaction, once.
+
+        Raises:
+            Unavailable: PostgreSQL is away; when it left during the statement the outcome is unknown.
+        """
+        async with self.acquire() as connection:
+            status: str = await connection.execute(sql, *args)
+            return status
+
+    async def _repeat(self, action: Callable[[Connection], Awaitable[T]]) -> T:
+        deadline = _WithinDeadline(self._wait_s)
+        while True:
+            connection = await self._borrow()
+            try:
+                return await action(connection)
+            except _AWAY as error:
+                await deadline.pause(error)
+            finally:
+                await self._release(connection)
+
+    async def _borrow(self) -> Connection:
+        deadline = _WithinDeadline(self._wait_s)
+        while True:
+            try:
+                return await self._pool.acquire(timeout=deadline.left_s)
+            except _AWAY as error:
+                await deadline.pause(error)
+
+    async def _release(self, connection: Connection) -> None:
+        try:
+            await self._pool.release(connection)
+        except _AWAY:
+            connection.terminate()
+
+
+async def _init_connection(connection: Connection) -> None:
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text"
+    )
+
+
+async def _reset_connection(connection: Connection) -> None:
+    """Leaves nothing of one borrower to the next; sessions have no other state, so no round trip as a rule."""
+    if connection.is_in_transaction():
+        await connection.execute("ROLLBACK")
+
+
+def to_json(value: object) -> str | None:
+    """Returns *value* as text for a ``text[]`` parameter that the statement casts to jsonb; None stays None."""
+    return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

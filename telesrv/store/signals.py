@@ -1,0 +1,57 @@
+"""What commits of this process wake: outbox workers, and readers that wait at a hole.
+
+Guarantees: a bucket that was woken is given to exactly one later `wait`; nothing is lost while nobody waits.
+It is a shortcut only: whoever waits also looks by itself now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+
+from telesrv.domain.updates import bucket_of
+
+
+class Signals:
+    """In-process wake-ups; all calls are on the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._woken: set[int] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def committed(self, user_ids: Iterable[int]) -> None:
+        """Wakes whoever waits for the buckets of *user_ids*."""
+        self.wake(bucket_of(user_id) for user_id in user_ids)
+
+    def wake(self, buckets: Iterable[int]) -> None:
+        """Wakes whoever waits for *buckets*."""
+        self._woken.update(buckets)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self, timeout_s: float, buckets: Collection[int] | None = None) -> set[int]:
+        """Returns the buckets, of *buckets* or of all, woken since they were last returned.
+
+        It returns at once when there are any, else at the first one, else empty after *timeout_s*.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            taken = set(self._woken) if buckets is None else self._woken.intersection(buckets)
+            left_s = deadline - loop.time()
+            if taken or left_s <= 0:
+                self._woken -= taken
+                return taken
+            await self.changed(left_s)
+
+    async def changed(self, timeout_s: float) -> None:
+        """Returns at the next commit of this process, or after *timeout_s*; takes nothing away."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait_for(waiter, timeout_s)
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
