@@ -1,0 +1,80 @@
+"""Messages, as their owner's clients see them.
+
+Spec: Working with Updates; Message replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from telesrv.domain.messages import MessageBox, ReplyTo, SentMessage
+from telesrv.domain.peers import PeerType
+from telesrv.rpc.convert.entities import entities_to_tl, mentioned_user_ids
+from telesrv.rpc.convert.peers import peer_to_tl
+from telesrv.tl import types
+
+
+def message_to_tl(box: MessageBox) -> types.Message:
+    """Returns the owner's copy of a message, under the owner's own id for it.
+
+    Its author always stands in from_id, so that no client has to guess it from the chat.
+
+    Spec: Message.
+    """
+    return types.Message(
+        id=box.box_id,
+        out=box.outgoing,
+        silent=box.silent,
+        noforwards=box.noforwards,
+        media_unread=box.media_unread,
+        from_id=types.PeerUser(user_id=box.from_user_id),
+        peer_id=peer_to_tl(box.peer),
+        reply_to=None if box.reply_to is None else reply_to_tl(box.reply_to),
+        date=box.date,
+        message=box.text,
+        entities=entities_to_tl(box.entities),
+        edit_date=box.edit_date,
+    )
+
+
+def reply_to_tl(reply: ReplyTo) -> types.MessageReplyHeader:
+    """Returns what a message answers, in the owner's ids.
+
+    Spec: Message replies.
+    """
+    quoted = reply.quote_text is not None
+    return types.MessageReplyHeader(
+        reply_to_msg_id=reply.box_id,
+        quote=quoted,
+        quote_text=reply.quote_text,
+        quote_entities=entities_to_tl(reply.quote_entities) if quoted else None,
+        quote_offset=reply.quote_offset if quoted else None,
+    )
+
+
+def sent_to_tl(sent: SentMessage) -> types.UpdateShortSentMessage:
+    """Returns what the sender is told of the own message: all that the client does not know yet.
+
+    Spec: Working with Updates.
+    """
+    return types.UpdateShortSentMessage(
+        out=sent.box.outgoing,
+        id=sent.box.box_id,
+        pts=sent.pts,
+        pts_count=sent.pts_count,
+        date=sent.box.date,
+        entities=entities_to_tl(sent.box.entities),
+    )
+
+
+def user_ids_of(boxes: Iterable[MessageBox]) -> set[int]:
+    """Returns every account that the messages show: chat, author and mentions."""
+    shown: set[int] = set()
+    for box in boxes:
+        shown.add(box.from_user_id)
+        if box.peer.type is PeerType.USER:
+            shown.add(box.peer.id)
+        shown.update(mentioned_user_ids(box.entities))
+        if box.reply_to is not None:
+            shown.update(mentioned_user_ids(box.reply_to.quote_entities))
+    return shown

@@ -1,0 +1,77 @@
+"""From claimed outbox rows to the updates that the account's sessions get.
+
+Guarantees: one push a row, in the order of the rows; every push is complete, with all users that it shows,
+and moves a client's pts by exactly what its event covers. It writes nothing. The store is read once for a
+batch of one account, however many rows and users there are.
+
+Spec: Working with Updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from telesrv.domain.updates import OutboxItem
+from telesrv.rpc.convert.updates import event_user_ids, pushed_updates
+from telesrv.rpc.convert.users import user_to_tl
+from telesrv.tl import types
+
+if TYPE_CHECKING:
+    from telesrv.store import Store
+
+UNORDERED: Final = 0
+"""The seq of updates that are put in order by their pts alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """What the sessions of one account are owed, but for the one that caused it."""
+
+    pts: int
+    exclude_auth_key_id: int
+    exclude_session_id: int
+    """The session of that key and id gets nothing; both 0: every session gets it."""
+    update: types.Updates
+    """Written by the gateway, once for each layer among the sessions."""
+
+
+class PushBuilder:
+    """Builds pushes; one serves all workers of a process."""
+
+    def __init__(self, store: Store, secret: bytes) -> None:
+        self._store = store
+        self._secret = secret
+
+    async def build(self, user_id: int, items: Sequence[OutboxItem]) -> list[Push]:
+        """Returns one push for each item, in order.
+
+        Args:
+            user_id: the account that all items are for; names and access hashes are as it sees them.
+            items: claimed rows, each with its event and, for a new message that still exists, its box.
+
+        Raises:
+            Unavailable: the store did not answer; the rows stay claimed until their lease ends.
+
+        Spec: Working with Updates.
+        """
+        shown = [event_user_ids(item.event, item.box) for item in items]
+        wanted = set[int]().union(*shown)
+        views = await self._store.users.views(user_id, wanted) if wanted else {}
+        users = {shown_id: user_to_tl(view, self._secret) for shown_id, view in views.items()}
+        return [
+            Push(
+                pts=item.event.pts,
+                exclude_auth_key_id=item.row.exclude_auth_key_id,
+                exclude_session_id=item.row.exclude_session_id,
+                update=types.Updates(
+                    updates=pushed_updates(item.event, item.box, views),
+                    users=[users[shown_id] for shown_id in sorted(ids) if shown_id in users],
+                    chats=[],
+                    date=item.event.date,
+                    seq=UNORDERED,
+                ),
+            )
+            for item, ids in zip(items, shown, strict=True)
+        ]
