@@ -1,0 +1,115 @@
+"""The caller's list of chats.
+
+Spec: Dialogs; Pagination in the API.
+"""
+
+from __future__ import annotations
+
+from telesrv.domain.dialogs import Dialog, DialogPage
+from telesrv.domain.messages import MAX_PAGE
+from telesrv.domain.peers import Peer
+from telesrv.rpc.context import Context
+from telesrv.rpc.convert.dialogs import dialog_to_tl, dialog_user_ids, dialogs_hash
+from telesrv.rpc.convert.messages import message_to_tl
+from telesrv.rpc.convert.peers import peer_of
+from telesrv.rpc.convert.updates import state_to_tl
+from telesrv.rpc.errors import bad_request
+from telesrv.rpc.handlers.messages import page_limit, shown_users
+from telesrv.rpc.registry import handler
+from telesrv.tl import functions, types
+
+
+@handler(functions.messages.GetDialogs)
+async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> object:
+    """Returns one page of chats, newest first, with their top messages and users.
+
+    A first page that holds the whole list is ``messages.dialogs``; any other is a slice, the last one empty.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID, FOLDER_ID_INVALID.
+
+    Spec: messages.getDialogs.
+    """
+    if request.folder_id is not None and request.folder_id not in (0, 1):
+        raise bad_request("FOLDER_ID_INVALID")
+    offset_peer: Peer | None = None
+    if not isinstance(request.offset_peer, types.InputPeerEmpty):
+        offset_peer = peer_of(request.offset_peer, ctx.user_id, ctx.secret)
+    offset_date, offset_id = max(request.offset_date, 0), max(request.offset_id, 0)
+    limit = page_limit(request.limit)
+    page = await ctx.store.dialogs.page(
+        ctx.user_id,
+        folder_id=request.folder_id,
+        offset_date=offset_date,
+        offset_id=offset_id,
+        offset_peer=offset_peer,
+        limit=limit,
+        exclude_pinned=request.exclude_pinned,
+    )
+    first = not offset_date and not offset_id and offset_peer is None
+    if first and request.hash and request.hash == dialogs_hash(page):
+        return types.messages.DialogsNotModified(count=page.total)
+    dialogs, messages = _shown(page)
+    users = await shown_users(ctx, dialog_user_ids(page))
+    if first and len(dialogs) < limit:
+        return types.messages.Dialogs(dialogs=dialogs, messages=messages, chats=[], users=users)
+    return types.messages.DialogsSlice(
+        count=page.total, dialogs=dialogs, messages=messages, chats=[], users=users
+    )
+
+
+def _shown(page: DialogPage) -> tuple[list[types.TypeDialog], list[types.TypeMessage]]:
+    dialogs: list[types.TypeDialog] = [dialog_to_tl(dialog) for dialog in page.dialogs]
+    messages: list[types.TypeMessage] = [
+        message_to_tl(page.top_boxes[dialog.top_box_id])
+        for dialog in page.dialogs
+        if dialog.top_box_id in page.top_boxes
+    ]
+    return dialogs, messages
+
+
+@handler(functions.messages.GetPinnedDialogs)
+async def get_pinned_dialogs(ctx: Context, request: functions.messages.GetPinnedDialogs) -> object:
+    """Returns the pinned chats of a folder in their order, with the state that they belong to.
+
+    Raises:
+        RpcError: 400 FOLDER_ID_INVALID.
+
+    Spec: messages.getPinnedDialogs.
+    """
+    if request.folder_id not in (0, 1):
+        raise bad_request("FOLDER_ID_INVALID")
+    return await _peer_dialogs(ctx, await ctx.store.dialogs.pinned(ctx.user_id, request.folder_id))
+
+
+@handler(functions.messages.GetPeerDialogs)
+async def get_peer_dialogs(ctx: Context, request: functions.messages.GetPeerDialogs) -> object:
+    """Returns the chats with these peers, in the order asked for; an empty one for a peer never written to.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID, INPUT_PEERS_EMPTY, LIMIT_INVALID, FOLDER_ID_INVALID.
+
+    Spec: messages.getPeerDialogs.
+    """
+    if not request.peers:
+        raise bad_request("INPUT_PEERS_EMPTY")
+    if len(request.peers) > MAX_PAGE:
+        raise bad_request("LIMIT_INVALID")
+    peers: dict[Peer, None] = {}
+    for named in request.peers:
+        if not isinstance(named, types.InputDialogPeer):
+            raise bad_request("FOLDER_ID_INVALID")
+        peers[peer_of(named.peer, ctx.user_id, ctx.secret)] = None
+    page = await ctx.store.dialogs.for_peers(ctx.user_id, list(peers))
+    known = {dialog.peer: dialog for dialog in page.dialogs}
+    dialogs = tuple(known.get(peer) or Dialog(ctx.user_id, peer, top_box_id=0, top_date=0) for peer in peers)
+    return await _peer_dialogs(ctx, DialogPage(dialogs, page.top_boxes, len(dialogs)))
+
+
+async def _peer_dialogs(ctx: Context, page: DialogPage) -> types.messages.PeerDialogs:
+    dialogs, messages = _shown(page)
+    users = await shown_users(ctx, dialog_user_ids(page))
+    state = await ctx.store.updates.state(ctx.user_id)
+    return types.messages.PeerDialogs(
+        dialogs=dialogs, messages=messages, chats=[], users=users, state=state_to_tl(state)
+    )

@@ -1,0 +1,389 @@
+"""Messages: sending, reading, and looking at them.
+
+Spec: Working with Updates; Pagination in the API.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from telesrv.domain.entities import EntityBoundsInvalid
+from telesrv.domain.messages import MAX_PAGE, Entity, MessageBox, ReplyTo, SendRequest
+from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
+from telesrv.domain.text import (
+    MAX_QUOTE_CODE_POINTS,
+    MAX_QUOTE_OFFSET,
+    FormattedText,
+    TextEmpty,
+    TextTooLong,
+    clean_text,
+)
+from telesrv.rpc.context import Context
+from telesrv.rpc.convert.dialogs import messages_hash
+from telesrv.rpc.convert.entities import entities_from_tl
+from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
+from telesrv.rpc.convert.peers import peer_of, user_of
+from telesrv.rpc.convert.users import users_to_tl
+from telesrv.rpc.errors import RpcError, bad_request
+from telesrv.rpc.registry import handler
+from telesrv.tl import functions, types
+
+RATE_PERIOD_S: Final = 60
+DEFAULT_LIMIT: Final = 20
+"""For a page whose size the client left at 0."""
+MAX_IDS: Final = 200
+"""Messages named in one getMessages; no client names more than 100."""
+
+
+@handler(functions.messages.SendMessage)
+async def send_message(ctx: Context, request: functions.messages.SendMessage) -> object:
+    """Stores the message on both sides before it answers; the same random_id is the same message for ever.
+
+    Raises:
+        RpcError: the peer, the text, the reply or the random_id is wrong, or asks for what is not there.
+
+    Spec: messages.sendMessage.
+    """
+    _refuse_unsupported(request)
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    if request.random_id == 0:
+        raise bad_request("RANDOM_ID_EMPTY")
+    formatted = _message_text(ctx, request)
+    await ctx.store.limits.hit(
+        "messages:send", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
+    )
+    reply_to = await _reply_to(ctx, request.reply_to, peer)
+    caller = ctx.caller
+    sent = await ctx.store.messages.send(
+        SendRequest(
+            sender_user_id=ctx.user_id,
+            peer=peer,
+            random_id=request.random_id,
+            text=formatted.text,
+            entities=formatted.entities,
+            date=ctx.now(),
+            silent=request.silent,
+            noforwards=request.noforwards,
+            reply_to=reply_to,
+            auth_key_id=caller.auth_key_id,
+            session_id=caller.session_id,
+            digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
+        )
+    )
+    return sent_to_tl(sent)
+
+
+def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
+    """Names what the request asks for and this server does not have, instead of leaving it out in silence."""
+    refused = (
+        (request.reply_markup, "REPLY_MARKUP_INVALID"),
+        (request.schedule_date or request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
+        (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
+        (request.effect, "EFFECT_ID_INVALID"),
+        (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
+        (request.suggested_post, "SUGGESTED_POST_PEER_INVALID"),
+        (request.rich_message, "MEDIA_INVALID"),
+    )
+    for asked, error in refused:
+        if asked:
+            raise bad_request(error)
+    if not isinstance(request.send_as, types.InputPeerSelf | types.InputPeerEmpty | None):
+        raise bad_request("SEND_AS_PEER_INVALID")
+
+
+def _message_text(ctx: Context, request: functions.messages.SendMessage) -> FormattedText:
+    try:
+        return clean_text(request.message, _entities(ctx, request.entities))
+    except TextEmpty:
+        raise bad_request("MESSAGE_EMPTY") from None
+    except TextTooLong:
+        raise bad_request("MESSAGE_TOO_LONG") from None
+    except EntityBoundsInvalid:
+        raise bad_request("ENTITY_BOUNDS_INVALID") from None
+
+
+def _entities(ctx: Context, entities: Iterable[types.TypeMessageEntity] | None) -> list[Entity]:
+    def maybe_user(user: types.TypeInputUser) -> int | None:
+        try:
+            return user_of(user, ctx.user_id, ctx.secret)
+        except RpcError:
+            return None
+
+    return entities_from_tl(entities, maybe_user)
+
+
+async def _reply_to(ctx: Context, reply: types.TypeInputReplyTo | None, peer: Peer) -> ReplyTo | None:
+    """Returns what is answered, in the sender's ids. A quote is checked against the quoted message, so that
+    nobody is made to have said what they have not.
+    """
+    if reply is None:
+        return None
+    if isinstance(reply, types.InputReplyToStory):
+        raise bad_request("STORY_ID_INVALID")
+    if isinstance(reply, types.InputReplyToMonoForum):
+        raise bad_request("REPLY_TO_MONOFORUM_PEER_INVALID")
+    if not isinstance(reply, types.InputReplyToMessage):
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    if reply.monoforum_peer_id is not None:
+        raise bad_request("REPLY_TO_MONOFORUM_PEER_INVALID")
+    if reply.poll_option:
+        raise bad_request("POLL_OPTION_INVALID")
+    elsewhere = reply.reply_to_peer_id
+    if elsewhere is not None and peer_of(elsewhere, ctx.user_id, ctx.secret) != peer:
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    if reply.todo_item_id or reply.reply_to_msg_id < 0:
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    if reply.reply_to_msg_id == 0:
+        return None
+    if not reply.quote_text:
+        return ReplyTo(reply.reply_to_msg_id)
+    quote_offset = reply.quote_offset or 0
+    if not 0 <= quote_offset <= MAX_QUOTE_OFFSET:
+        raise bad_request("QUOTE_TEXT_INVALID")
+    try:
+        quote = clean_text(
+            reply.quote_text, _entities(ctx, reply.quote_entities), limit=MAX_QUOTE_CODE_POINTS
+        )
+    except (TextEmpty, TextTooLong, EntityBoundsInvalid):
+        raise bad_request("QUOTE_TEXT_INVALID") from None
+    boxes = await ctx.store.messages.get(ctx.user_id, [reply.reply_to_msg_id])
+    box = boxes.get(reply.reply_to_msg_id)
+    if box is None or box.peer != peer:
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    if quote.text not in box.text:
+        raise bad_request("QUOTE_TEXT_INVALID")
+    return ReplyTo(reply.reply_to_msg_id, quote.text, quote.entities, reply.quote_offset)
+
+
+def request_digest(auth_key_id: int, peer: Peer, formatted: FormattedText, reply_to: ReplyTo | None) -> bytes:
+    """Returns the SHA-256 of what a send asks for: two requests with one random_id are one when it is equal.
+
+    It covers the permanent key, the peer, the text with its entities, and the reply with its quote.
+    """
+
+    def listed(entities: Sequence[Entity]) -> list[list[object]]:
+        return [[entity.kind, entity.offset, entity.length, entity.argument] for entity in entities]
+
+    reply: list[object] | None = None
+    if reply_to is not None:
+        reply = [reply_to.box_id, reply_to.quote_text, listed(reply_to.quote_entities), reply_to.quote_offset]
+    identity = [auth_key_id, int(peer.type), peer.id, formatted.text, listed(formatted.entities), reply]
+    return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).digest()
+
+
+async def shown_users(ctx: Context, user_ids: Iterable[int]) -> list[types.TypeUser]:
+    """Returns the accounts as the caller sees them, read at once.
+
+    Spec: Users.
+    """
+    wanted = set(user_ids)
+    if not wanted:
+        return []
+    views = await ctx.store.users.views(ctx.user_id, wanted)
+    return users_to_tl((views[user_id] for user_id in sorted(views)), ctx.secret, ctx.now())
+
+
+@handler(functions.messages.GetMessages)
+async def get_messages(ctx: Context, request: functions.messages.GetMessages) -> object:
+    """Returns the caller's own copies, in the order asked for; messageEmpty for each that is not there.
+
+    Raises:
+        RpcError: 400 LIMIT_INVALID when too many are named.
+
+    Spec: messages.getMessages.
+    """
+    if len(request.id) > MAX_IDS:
+        raise bad_request("LIMIT_INVALID")
+    named = [part.id for part in request.id if isinstance(part, types.InputMessageID)]
+    origins = [part.id for part in request.id if isinstance(part, types.InputMessageReplyTo)]
+    boxes = await _boxes(ctx, named + origins)
+    answered = {
+        box_id: reply.box_id
+        for box_id in origins
+        if (box := boxes.get(box_id)) is not None and (reply := box.reply_to) is not None
+    }
+    boxes |= await _boxes(ctx, [box_id for box_id in answered.values() if box_id not in boxes])
+    messages: list[types.TypeMessage] = []
+    found: list[MessageBox] = []
+    for part in request.id:
+        box_id = 0
+        if isinstance(part, types.InputMessageID):
+            box_id = part.id
+        elif isinstance(part, types.InputMessageReplyTo):
+            box_id = answered.get(part.id, 0)
+        box = boxes.get(box_id)
+        if box is None:
+            messages.append(types.MessageEmpty(id=box_id))
+        else:
+            found.append(box)
+            messages.append(message_to_tl(box))
+    users = await shown_users(ctx, user_ids_of(found))
+    return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
+
+
+async def _boxes(ctx: Context, box_ids: Sequence[int]) -> dict[int, MessageBox]:
+    usable = sorted({box_id for box_id in box_ids if 0 < box_id <= MAX_ID})
+    return await ctx.store.messages.get(ctx.user_id, usable) if usable else {}
+
+
+@handler(functions.messages.GetHistory)
+async def get_history(ctx: Context, request: functions.messages.GetHistory) -> object:
+    """Returns one page of a chat, newest first; an empty one when there is nothing beyond.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID.
+
+    Spec: messages.getHistory; Pagination in the API.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    page = await ctx.store.messages.history(
+        ctx.user_id,
+        peer,
+        offset_id=max(request.offset_id, 0),
+        offset_date=max(request.offset_date, 0),
+        add_offset=request.add_offset,
+        limit=page_limit(request.limit),
+        max_id=max(request.max_id, 0),
+        min_id=max(request.min_id, 0),
+    )
+    if request.hash and request.hash == messages_hash(page.boxes):
+        return types.messages.MessagesNotModified(count=page.total)
+    users = await shown_users(ctx, user_ids_of(page.boxes) | {peer.id})
+    messages: list[types.TypeMessage] = [message_to_tl(box) for box in page.boxes]
+    if len(messages) == page.total:
+        return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
+    return types.messages.MessagesSlice(
+        count=page.total,
+        offset_id_offset=page.offset_id_offset or None,
+        messages=messages,
+        topics=[],
+        chats=[],
+        users=users,
+    )
+
+
+def page_limit(asked: int) -> int:
+    """Returns how many entries a page holds: 1 to MAX_PAGE, a default when the client leaves it open.
+
+    Spec: Pagination in the API.
+    """
+    return min(asked, MAX_PAGE) if asked > 0 else DEFAULT_LIMIT
+
+
+@handler(functions.messages.ReadHistory)
+async def read_history(ctx: Context, request: functions.messages.ReadHistory) -> object:
+    """Moves the caller's read mark forward, never back; the author learns of it. max_id 0 reads everything.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID.
+
+    Spec: messages.readHistory.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    outcome = await ctx.store.messages.read(
+        ctx.user_id,
+        peer,
+        request.max_id if request.max_id > 0 else MAX_ID,
+        date=ctx.now(),
+        auth_key_id=ctx.caller.auth_key_id,
+        session_id=ctx.caller.session_id,
+    )
+    return types.messages.AffectedMessages(pts=outcome.pts, pts_count=outcome.pts_count)
+
+
+@handler(functions.messages.ReadMessageContents)
+async def read_message_contents(ctx: Context, request: functions.messages.ReadMessageContents) -> object:
+    """Clears nothing: no message here has contents that could be unread.
+
+    Spec: messages.readMessageContents.
+    """
+    state = await ctx.store.updates.state(ctx.user_id)
+    return types.messages.AffectedMessages(pts=state.pts, pts_count=0)
+
+
+@handler(functions.messages.ReceivedMessages)
+async def received_messages(ctx: Context, request: functions.messages.ReceivedMessages) -> object:
+    """Returns no notification to cancel: there are none beside the updates themselves.
+
+    Spec: messages.receivedMessages.
+    """
+    nothing: list[types.TypeReceivedNotifyMessage] = []
+    return nothing
+
+
+_NEVER_FOUND: Final = (
+    types.InputMessagesFilterPinned,
+    types.InputMessagesFilterPhotos,
+    types.InputMessagesFilterVideo,
+    types.InputMessagesFilterPhotoVideo,
+    types.InputMessagesFilterDocument,
+    types.InputMessagesFilterGif,
+    types.InputMessagesFilterVoice,
+    types.InputMessagesFilterMusic,
+    types.InputMessagesFilterChatPhotos,
+    types.InputMessagesFilterPhoneCalls,
+    types.InputMessagesFilterRoundVoice,
+    types.InputMessagesFilterRoundVideo,
+    types.InputMessagesFilterMyMentions,
+    types.InputMessagesFilterGeo,
+    types.InputMessagesFilterContacts,
+    types.InputMessagesFilterPoll,
+)
+"""What no message here is: such a search finds nothing, and that is the truth."""
+
+
+@handler(functions.messages.Search, stub=True)
+async def search(ctx: Context, request: functions.messages.Search) -> object:
+    """Finds nothing for what no message can be, and refuses to search texts rather than miss some.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID, METHOD_NOT_SUPPORTED.
+
+    Spec: messages.search.
+    """
+    peer_of(request.peer, ctx.user_id, ctx.secret)
+    if not isinstance(request.filter, _NEVER_FOUND):
+        raise bad_request("METHOD_NOT_SUPPORTED")
+    return types.messages.Messages(messages=[], topics=[], chats=[], users=[])
+
+
+_SHOWN_ACTIONS: Final = (
+    types.SendMessageTypingAction,
+    types.SendMessageCancelAction,
+    types.SendMessageRecordVideoAction,
+    types.SendMessageUploadVideoAction,
+    types.SendMessageRecordAudioAction,
+    types.SendMessageUploadAudioAction,
+    types.SendMessageUploadPhotoAction,
+    types.SendMessageUploadDocumentAction,
+    types.SendMessageGeoLocationAction,
+    types.SendMessageChooseContactAction,
+    types.SendMessageGamePlayAction,
+    types.SendMessageRecordRoundAction,
+    types.SendMessageUploadRoundAction,
+    types.SendMessageChooseStickerAction,
+)
+"""What a peer is shown; others carry ids or texts of the sender's own, which mean nothing to the peer."""
+
+
+@handler(functions.messages.SetTyping)
+async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> object:
+    """Shows the peer's sessions that are online what the caller is doing, unless the peer blocked the caller.
+
+    The caller cannot tell whether it was shown.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID.
+
+    Spec: messages.setTyping.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    if peer.id in (ctx.user_id, SERVICE_USER_ID) or not isinstance(request.action, _SHOWN_ACTIONS):
+        return True
+    if not await ctx.store.contacts.is_blocked(peer.id, Peer.user(ctx.user_id)):
+        update = types.UpdateUserTyping(user_id=ctx.user_id, action=request.action)
+        ctx.sessions.push_transient(peer.id, update)
+    return True

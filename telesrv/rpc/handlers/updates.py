@@ -1,0 +1,94 @@
+"""What a device missed while it was away.
+
+Spec: Working with Updates.
+"""
+
+from __future__ import annotations
+
+from telesrv.domain.messages import MAX_PAGE
+from telesrv.domain.updates import Difference, EventKind
+from telesrv.rpc.context import Context
+from telesrv.rpc.convert.messages import message_to_tl
+from telesrv.rpc.convert.updates import SEQ, event_updates, event_user_ids, state_to_tl
+from telesrv.rpc.convert.users import users_to_tl
+from telesrv.rpc.errors import bad_request
+from telesrv.rpc.registry import handler
+from telesrv.tl import functions, types
+
+
+@handler(functions.updates.GetState)
+async def get_state(ctx: Context, request: functions.updates.GetState) -> object:
+    """Returns the state up to which everything is committed: what comes later is pushed or in a difference.
+
+    Spec: updates.getState.
+    """
+    return state_to_tl(await ctx.store.updates.state(ctx.user_id))
+
+
+@handler(functions.updates.GetDifference)
+async def get_difference(ctx: Context, request: functions.updates.GetDifference) -> object:
+    """Returns everything that happened after the client's pts, at most a page at a time, nothing left out.
+
+    It never answers differenceTooLong, after which some clients stop; pts_total_limit is not needed then. A
+    client whose pts lies beyond the log gets the log's own state back.
+
+    Spec: updates.getDifference.
+    """
+    asked = request.pts_limit or MAX_PAGE
+    limit = min(asked, MAX_PAGE) if asked > 0 else MAX_PAGE
+    difference = await ctx.store.updates.difference(ctx.user_id, request.pts, limit)
+    if not difference.events and difference.final and difference.state.pts == request.pts:
+        return types.updates.DifferenceEmpty(date=difference.state.date, seq=SEQ)
+    return await _difference_to_tl(ctx, difference)
+
+
+async def _difference_to_tl(
+    ctx: Context, difference: Difference
+) -> types.updates.Difference | types.updates.DifferenceSlice:
+    shown: set[int] = set()
+    for event in difference.events:
+        shown |= event_user_ids(event, difference.boxes.get(event.box_id))
+    views = await ctx.store.users.views(ctx.user_id, shown) if shown else {}
+    messages: list[types.TypeMessage] = []
+    others: list[types.TypeUpdate] = []
+    for event in difference.events:
+        box = difference.boxes.get(event.box_id)
+        if event.kind is not EventKind.NEW_MESSAGE:
+            others += event_updates(event, box, views)
+            continue
+        if box is None:
+            continue
+        messages.append(message_to_tl(box))
+        if event.random_id:
+            others.append(types.UpdateMessageID(id=box.box_id, random_id=event.random_id))
+    users = users_to_tl((views[user_id] for user_id in sorted(views)), ctx.secret, ctx.now())
+    state = state_to_tl(difference.state)
+    if difference.final:
+        return types.updates.Difference(
+            new_messages=messages,
+            new_encrypted_messages=[],
+            other_updates=others,
+            chats=[],
+            users=users,
+            state=state,
+        )
+    return types.updates.DifferenceSlice(
+        new_messages=messages,
+        new_encrypted_messages=[],
+        other_updates=others,
+        chats=[],
+        users=users,
+        intermediate_state=state,
+    )
+
+
+@handler(functions.updates.GetChannelDifference)
+async def get_channel_difference(ctx: Context, request: functions.updates.GetChannelDifference) -> object:
+    """Refuses: there are no channels.
+
+    Raises:
+        RpcError: 400 CHANNEL_INVALID.
+
+    Spec: updates.getChannelDifference.
+    """
+    raise bad_request("CHANNEL_INVALID")
