@@ -11,6 +11,7 @@ Spec: Calling methods; Error handling.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ from telesrv.rpc.registry import Handler, Status, load
 from telesrv.tl import mt
 
 if TYPE_CHECKING:
-    from telesrv.domain.users import AuthKeyRecord
+    from telesrv.domain.users import AuthKeyRecord, ClientInfo
     from telesrv.store import Store
 
 log: Final = structlog.get_logger(__name__)
@@ -143,7 +144,7 @@ class Dispatcher:
         unbound_before = caller.unbound
         await self._adopt(call, caller)
         if served is None or served.status is not Status.DONE:
-            self._store.compat.record(call.name, caller.layer, caller.client)
+            self._store.compat.record(call.name, caller.layer, _client_name(caller.client))
         if call.error is not None:
             raise RpcError(call.error.error_code, call.error.error_message)
         if served is None:
@@ -185,7 +186,10 @@ class Dispatcher:
                 raise unauthorized("AUTH_KEY_PERM_EMPTY")
             return
         await self._find_account(caller)
-        if caller.user_id is None and not served.before_login:
+        if caller.user_id is not None:
+            with contextlib.suppress(Unavailable):
+                await self._store.accounts.touch(caller.auth_key_id, int(self._clock.time()), caller.ip)
+        elif not served.before_login:
             raise unauthorized()
 
     async def _find_account(self, caller: Caller) -> None:
@@ -199,6 +203,11 @@ class Dispatcher:
         caller.user_id = user_id
         if user_id is not None:
             self._sessions.logged_in(caller.auth_key_id, user_id)
+
+
+def _client_name(client: ClientInfo) -> str:
+    """Returns what tells clients apart and does not identify a device."""
+    return f"{client.app_version} (api_id {client.api_id})" if client.api_id else ""
 
 
 def _code_sender(config: RpcConfig) -> CodeSender:

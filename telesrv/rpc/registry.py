@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from telesrv.rpc.context import Context
+from telesrv.tl import TLFunction
 
-MethodT = TypeVar("MethodT")
-HandlerFunction = Callable[[Context, MethodT], Awaitable[object]]
+FunctionT = TypeVar("FunctionT", bound=Callable[[Context, Any], Awaitable[object]])
 
 
 class Status(StrEnum):
@@ -46,8 +46,8 @@ HANDLERS: Final[dict[type, Handler]] = {}
 
 
 def handler(
-    method: type[MethodT], *, before_login: bool = False, stub: bool = False
-) -> Callable[[HandlerFunction[MethodT]], HandlerFunction[MethodT]]:
+    method: type[TLFunction], *, before_login: bool = False, stub: bool = False
+) -> Callable[[FunctionT], FunctionT]:
     """Registers the decorated coroutine function as the one that serves *method*.
 
     Args:
@@ -59,13 +59,13 @@ def handler(
         ValueError: the method has a handler already.
     """
 
-    def register(function: HandlerFunction[MethodT]) -> HandlerFunction[MethodT]:
+    def register(function: FunctionT) -> FunctionT:
         if method in HANDLERS:
             raise ValueError(f"{method.__name__} has two handlers")
         HANDLERS[method] = Handler(
-            name=method.CONSTRUCTOR_NAME,  # type: ignore[attr-defined]
+            name=method.CONSTRUCTOR_NAME,
             function=function,
-            result=method.RESULT,  # type: ignore[attr-defined]
+            result=method.RESULT,
             status=Status.STUB if stub else Status.DONE,
             before_login=before_login,
         )

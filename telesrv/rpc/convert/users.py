@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from telesrv.domain.contacts import action_bar
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, access_hash
 from telesrv.domain.users import Presence, UserView
 from telesrv.tl import types
@@ -63,13 +64,18 @@ def status_to_tl(presence: Presence, now: int | None = None) -> types.TypeUserSt
 
 
 def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
-    """Returns the action bar of the chat with the account: offers only what is not done yet.
+    """Returns the action bar of the viewer's chat with the account; nothing for oneself and the service.
 
-    Spec: Contacts.
+    Spec: Action bar.
     """
-    if view.is_self or view.user.deleted or view.user.user_id == SERVICE_USER_ID or view.contact is not None:
+    if view.is_self or view.user.deleted or view.user.user_id == SERVICE_USER_ID:
         return types.PeerSettings()
-    return types.PeerSettings(add_contact=True, block_contact=not view.blocked)
+    bar = action_bar(listed=view.contact is not None, phone_shared=view.phone_shared, blocked=view.blocked)
+    return types.PeerSettings(
+        add_contact=bar["add_contact"],
+        block_contact=bar["block_contact"],
+        share_contact=bar["share_contact"],
+    )
 
 
 def user_full_to_tl(view: UserView) -> types.UserFull:

@@ -1,0 +1,197 @@
+"""The caller's own account: its devices, profile, presence and settings.
+
+Spec: Account settings; Sessions.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from telesrv.domain.usernames import is_valid_username
+from telesrv.domain.users import Authorization
+from telesrv.mtproto.exchange import DH_BYTES, DH_G, DH_PRIME
+from telesrv.rpc import fields
+from telesrv.rpc.convert.peers import peer_of
+from telesrv.rpc.convert.users import status_to_tl
+from telesrv.rpc.errors import bad_request
+from telesrv.rpc.registry import handler
+from telesrv.rpc.views import self_to_tl
+from telesrv.tl import functions, types
+
+if TYPE_CHECKING:
+    from telesrv.rpc.context import Context
+
+ONLINE_S: Final = 300
+"""How long one report keeps an account online; clients repeat it sooner (online_update_period_ms)."""
+MAX_STATUS_PUSHES: Final = 1_000
+"""How many contacts are told of one change of presence."""
+CHECKS_PER_MINUTE: Final = 60
+PROFILE_CHANGES_PER_HOUR: Final = 60
+
+
+@handler(functions.account.GetAuthorizations)
+async def get_authorizations(
+    ctx: Context, request: functions.account.GetAuthorizations
+) -> types.account.Authorizations:
+    """Answers the devices that are logged in, the calling one with hash 0."""
+    devices = await ctx.store.accounts.authorizations(ctx.user_id)
+    return types.account.Authorizations(
+        authorization_ttl_days=0,
+        authorizations=[_authorization_to_tl(device, ctx.caller.auth_key_id) for device in devices],
+    )
+
+
+@handler(functions.account.ResetAuthorization)
+async def reset_authorization(ctx: Context, request: functions.account.ResetAuthorization) -> bool:
+    """Logs one other device out."""
+    removed = await ctx.store.accounts.reset(ctx.user_id, request.hash) if request.hash else []
+    if not removed:
+        raise bad_request("HASH_INVALID")
+    ctx.sessions.log_out(removed)
+    return True
+
+
+@handler(functions.account.UpdateStatus)
+async def update_status(ctx: Context, request: functions.account.UpdateStatus) -> bool:
+    """Keeps the presence and shows it at once to the contacts that have the caller in their book."""
+    user_id, now = ctx.user_id, ctx.now()
+    before = (await ctx.store.presence.get([user_id])).get(user_id)
+    if request.offline:
+        await ctx.store.presence.set_offline(user_id, now)
+    else:
+        await ctx.store.presence.set_online(user_id, now + ONLINE_S)
+    after = (await ctx.store.presence.get([user_id])).get(user_id)
+    if after is None or (before is not None and status_to_tl(before, now) == status_to_tl(after, now)):
+        return True
+    update = types.UpdateUserStatus(user_id=user_id, status=status_to_tl(after, now))
+    told = [entry.contact_user_id for entry in await ctx.store.contacts.list(user_id) if entry.mutual]
+    for contact_id in told[:MAX_STATUS_PUSHES]:
+        ctx.sessions.push_transient(contact_id, update)
+    return True
+
+
+@handler(functions.account.UpdateProfile)
+async def update_profile(ctx: Context, request: functions.account.UpdateProfile) -> types.User:
+    """Changes those of names and about text that are given."""
+    first_name = last_name = about = None
+    if request.first_name is not None:
+        first_name = fields.name(request.first_name, "FIRSTNAME_INVALID", required=True)
+    if request.last_name is not None:
+        last_name = fields.name(request.last_name, "LASTNAME_INVALID", required=False)
+    if request.about is not None:
+        about = fields.about(request.about)
+    await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
+    await ctx.store.accounts.update_profile(
+        ctx.user_id, first_name=first_name, last_name=last_name, about=about
+    )
+    return await self_to_tl(ctx)
+
+
+@handler(functions.account.CheckUsername)
+async def check_username(ctx: Context, request: functions.account.CheckUsername) -> bool:
+    """Tells whether the name may be taken."""
+    _check_username(request.username)
+    await ctx.store.limits.hit("account:username", ctx.user_id, CHECKS_PER_MINUTE, 60)
+    return await ctx.store.accounts.username_free(request.username)
+
+
+@handler(functions.account.UpdateUsername)
+async def update_username(ctx: Context, request: functions.account.UpdateUsername) -> types.User:
+    """Takes the name, or gives the present one up when it is empty."""
+    if request.username:
+        _check_username(request.username)
+    await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
+    await ctx.store.accounts.set_username(ctx.user_id, request.username or None)
+    return await self_to_tl(ctx)
+
+
+@handler(functions.account.GetPassword)
+async def get_password(ctx: Context, request: functions.account.GetPassword) -> types.account.Password:
+    """Answers that there is no password, with what a client needs to make one.
+
+    Spec: Two-factor authentication (SRP).
+    """
+    return types.account.Password(
+        new_algo=types.PasswordKdfAlgoSHA256SHA256PBKDF2HMACSHA512iter100000SHA256ModPow(
+            salt1=secrets.token_bytes(8),
+            salt2=secrets.token_bytes(16),
+            g=DH_G,
+            p=DH_PRIME.to_bytes(DH_BYTES, "big"),
+        ),
+        new_secure_algo=types.SecurePasswordKdfAlgoPBKDF2HMACSHA512iter100000(salt=secrets.token_bytes(8)),
+        secure_random=secrets.token_bytes(256),
+    )
+
+
+@handler(functions.account.GetNotifySettings, stub=True)
+async def get_notify_settings(
+    ctx: Context, request: functions.account.GetNotifySettings
+) -> types.PeerNotifySettings:
+    """Answers the defaults: every device keeps its own settings."""
+    match request.peer:
+        case types.InputNotifyPeer() | types.InputNotifyForumTopic():
+            peer_of(request.peer.peer, ctx.user_id, ctx.secret)
+            return types.PeerNotifySettings()
+    sound = types.NotificationSoundDefault()
+    return types.PeerNotifySettings(
+        show_previews=True,
+        silent=False,
+        mute_until=0,
+        ios_sound=sound,
+        android_sound=sound,
+        other_sound=sound,
+    )
+
+
+@handler(functions.account.UpdateDeviceLocked)
+async def update_device_locked(ctx: Context, request: functions.account.UpdateDeviceLocked) -> bool:
+    """Notes nothing: no push service is told of messages, so none has to hide their text."""
+    return True
+
+
+@handler(functions.account.GetPrivacy)
+async def get_privacy(ctx: Context, request: functions.account.GetPrivacy) -> types.account.PrivacyRules:
+    """Answers the rules everybody has: one's number is for whom one gives it to, the rest is for all."""
+    if isinstance(request.key, types.InputPrivacyKeyPhoneNumber):
+        rules: list[types.TypePrivacyRule] = [types.PrivacyValueAllowContacts()]
+    elif isinstance(request.key, _ABSENT):
+        rules = [types.PrivacyValueDisallowAll()]
+    else:
+        rules = [types.PrivacyValueAllowAll()]
+    return types.account.PrivacyRules(rules=rules, chats=[], users=[])
+
+
+_ABSENT: Final = (
+    types.InputPrivacyKeyPhoneCall,
+    types.InputPrivacyKeyPhoneP2P,
+    types.InputPrivacyKeyChatInvite,
+    types.InputPrivacyKeyVoiceMessages,
+)
+"""What cannot be done to anybody here."""
+
+
+def _check_username(username: str) -> None:
+    if not is_valid_username(username):
+        raise bad_request("USERNAME_INVALID")
+
+
+def _authorization_to_tl(device: Authorization, calling_auth_key_id: int) -> types.Authorization:
+    current = device.auth_key_id == calling_auth_key_id
+    client = device.client
+    return types.Authorization(
+        current=current,
+        official_app=False,
+        hash=0 if current else device.hash,
+        device_model=client.device_model,
+        platform="",
+        system_version=client.system_version,
+        api_id=client.api_id,
+        app_name="",
+        app_version=client.app_version,
+        date_created=device.created_at,
+        date_active=device.active_at,
+        ip=device.ip,
+        country="",
+        region="",
+    )
