@@ -40,9 +40,8 @@ class Push:
 class PushBuilder:
     """Builds pushes; one serves all workers of a process."""
 
-    def __init__(self, store: Store, secret: bytes) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._secret = secret
 
     async def build(self, user_id: int, items: Sequence[OutboxItem]) -> list[Push]:
         """Returns one push for each item, in order.
@@ -59,7 +58,7 @@ class PushBuilder:
         shown = [event_user_ids(item.event, item.box) for item in items]
         wanted = set[int]().union(*shown)
         views = await self._store.users.views(user_id, wanted) if wanted else {}
-        users = {shown_id: user_to_tl(view, self._secret) for shown_id, view in views.items()}
+        users = {shown_id: user_to_tl(view, self._store.secret) for shown_id, view in views.items()}
         return [
             Push(
                 pts=item.event.pts,
