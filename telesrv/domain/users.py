@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class User:
     about: str = ""
     created_at: int = 0
     last_seen_at: int = 0
-    """When the account was last online; 0 if never."""
+    """When the account was last online as far as PostgreSQL knows; Presence is newer. 0 if never."""
     deleted: bool = False
 
 
@@ -57,6 +57,8 @@ class UserView:
     phone_visible: bool = False
     blocked: bool = False
     """The viewer has blocked the account."""
+    phone_shared: bool = False
+    """The account may see the viewer's phone number."""
 
     @property
     def is_self(self) -> bool:
@@ -115,3 +117,38 @@ class AuthKeyRecord:
     layer: int = 0
     """The last layer seen in invokeWithLayer; 0 before the first."""
     client: ClientInfo = ClientInfo()
+
+
+@dataclass(frozen=True, slots=True)
+class LoginCode:
+    """A code that was made for one phone number and one auth key, to be delivered and never logged."""
+
+    phone: str
+    code: str = field(repr=False)
+    phone_code_hash: str = field(repr=False)
+    expires_at: int
+
+    @property
+    def length(self) -> int:
+        return len(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """What became of an address book that was sent to the server."""
+
+    imported: tuple[tuple[int, int], ...]
+    """(user_id, client_id) of the entries that have an account."""
+    retry: tuple[int, ...] = ()
+    """client_ids of entries that were not looked at and may be sent again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodCalls:
+    """How often clients called one method."""
+
+    method: str
+    layer: int
+    client: str
+    count: int
+    last_seen_at: int
