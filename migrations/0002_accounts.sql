@@ -72,7 +72,8 @@ CREATE TABLE authorizations (
 -- telesrv:partitions authorizations
 
 -- The owner's knowledge of another account. Each side has its row: listed is the owner's own entry, listed_by
--- says that the other side has such an entry for the owner; together they are a mutual contact.
+-- says that the other side has such an entry for the owner; together they are a mutual contact. phone_shared says that
+-- the owner shows the other side the phone number, phone_shared_by the reverse.
 CREATE TABLE contacts (
     owner_user_id bigint NOT NULL,
     contact_user_id bigint NOT NULL,
@@ -81,6 +82,7 @@ CREATE TABLE contacts (
     first_name text NOT NULL DEFAULT '',
     last_name text NOT NULL DEFAULT '',
     phone text NOT NULL DEFAULT '',
+    phone_shared boolean NOT NULL DEFAULT false,
     phone_shared_by boolean NOT NULL DEFAULT false,
     PRIMARY KEY (owner_user_id, contact_user_id)
 ) PARTITION BY HASH (owner_user_id);

@@ -11,11 +11,20 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from telesrv.clock import Clock
+from telesrv.store.accounts import AccountStore
+from telesrv.store.auth_keys import AuthKeyStore
+from telesrv.store.codes import CodeStore
+from telesrv.store.compat import CompatStore
+from telesrv.store.contacts import ContactStore
 from telesrv.store.events import EventLog
 from telesrv.store.ids import Ids
+from telesrv.store.limits import LimitStore
 from telesrv.store.pool import Pool
+from telesrv.store.presence import PresenceStore
 from telesrv.store.redis import Redis
+from telesrv.store.secrets import server_secret
 from telesrv.store.signals import Signals
+from telesrv.store.users import UserStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +56,23 @@ class StoreConfig:
 class Store:
     """All sub-stores over one pool and one Redis client; made by `open`."""
 
-    def __init__(self, config: StoreConfig, pool: Pool, redis: Redis) -> None:
+    def __init__(self, config: StoreConfig, pool: Pool, redis: Redis, secret: bytes) -> None:
         self.config = config
+        self.secret = secret
         self.pool = pool
         self.redis = redis
         self.signals = Signals()
         self.ids = Ids(pool, redis, config.clock, config.node)
         self.events = EventLog(pool, self.ids, self.signals, config.clock)
-        # accounts: the sub-stores of accounts, keys and contacts are made here.
+        clock = config.clock
+        self.limits = LimitStore(redis, clock)
+        self.presence = PresenceStore(pool, redis, clock)
+        self.users = UserStore(pool, self.presence)
+        self.auth_keys = AuthKeyStore(pool)
+        self.accounts = AccountStore(pool, self.events, clock)
+        self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
+        self.contacts = ContactStore(pool, self.events, self.limits, clock)
+        self.compat = CompatStore(pool, clock)
 
     @classmethod
     async def open(cls, config: StoreConfig) -> Store:
@@ -73,11 +91,12 @@ class Store:
             stack.push_async_callback(pool.close)
             redis = await Redis.connect(config.redis_url, prefix=config.redis_prefix, wait_s=config.wait_s)
             stack.push_async_callback(redis.close)
-            store = cls(config, pool, redis)
+            store = cls(config, pool, redis, await server_secret(pool))
             stack.pop_all()
             return store
 
     async def close(self) -> None:
         """Lets what is under way finish, then closes the connections."""
+        await self.compat.close()
         await self.redis.close()
         await self.pool.close()

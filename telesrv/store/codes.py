@@ -1,0 +1,238 @@
+"""Login codes: made, tried and used up in Redis.
+
+Guarantees: a code comes from `secrets`, belongs to one phone number and one auth key, lives five minutes,
+and is used up by five wrong tries; a try is taken before the code is compared, so that many at once gain
+nothing. Redis holds keyed digests only, which are compared in constant time. What is sent per phone and per
+key is limited, and so are the wrong guesses of one phone over all its codes. Nothing here logs.
+
+*Spec: User Authorization*
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass, replace
+from typing import Final
+
+from telesrv.clock import Clock
+from telesrv.domain.errors import CodeExpired, CodeInvalid
+from telesrv.domain.users import LoginCode
+from telesrv.store.limits import LimitStore
+from telesrv.store.redis import Redis
+
+CODE_DIGITS: Final = 5
+MAX_CODE_INPUT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRules:
+    """How long codes live and how much of everything is allowed; times are seconds."""
+
+    lifetime_s: int = 300
+    verified_s: int = 900
+    """How long after a right code an account may be signed up with it."""
+    tries: int = 5
+    resends: int = 3
+    send_period_s: int = 3600
+    sends_per_phone: int = 20
+    sends_per_key: int = 20
+    guess_period_s: int = 6 * 3600
+    wrong_guesses_per_phone: int = 20
+
+
+DEV_RULES: Final = replace(CodeRules(), sends_per_phone=2_000, wrong_guesses_per_phone=2_000)
+"""With a fixed development code there is nothing to guess and nothing is sent."""
+
+
+class CodeStore:
+    """The codes under way."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        limits: LimitStore,
+        clock: Clock,
+        secret: bytes,
+        *,
+        dev_auth_code: str | None = None,
+        rules: CodeRules | None = None,
+    ) -> None:
+        self._redis = redis
+        self._limits = limits
+        self._clock = clock
+        self._secret = secret
+        self._dev_auth_code = dev_auth_code
+        self._rules = rules or (DEV_RULES if dev_auth_code else CodeRules())
+
+    async def create(self, phone: str, auth_key_id: int, *, now: int | None = None) -> LoginCode:
+        """Makes a code for *phone*; the key's earlier code for it no longer counts.
+
+        Args:
+            phone: digits only.
+            auth_key_id: the permanent key that may use the code.
+            now: unix seconds; the clock's when None.
+        Returns:
+            The code with its phone_code_hash; deliver it and forget it.
+        Raises:
+            FloodWait: too many codes for this phone or by this key.
+        """
+        now = self._now(now)
+        await self._count_send(phone, auth_key_id)
+        made = LoginCode(phone, self._new_code(), secrets.token_hex(9), now + self._rules.lifetime_s)
+        await self._redis.script(
+            "code_put",
+            [self._key(phone, auth_key_id)],
+            [
+                self._digest(phone, made.phone_code_hash),
+                self._digest(phone, made.phone_code_hash, made.code),
+                made.expires_at,
+                self._rules.tries,
+                self._rules.resends,
+                self._keep_ms(),
+            ],
+        )
+        return made
+
+    async def resend(
+        self, phone: str, phone_code_hash: str, auth_key_id: int, *, now: int | None = None
+    ) -> LoginCode:
+        """Makes another code under the same phone_code_hash; tries used before stay used.
+
+        Raises:
+            CodeExpired: there is no such code, or it was sent again too often.
+            FloodWait: too many codes for this phone or by this key.
+        """
+        now = self._now(now)
+        key = self._key(phone, auth_key_id)
+        if not self._is_hash((await self._fields(key, "hash"))[0], phone, phone_code_hash):
+            raise CodeExpired
+        await self._count_send(phone, auth_key_id)
+        made = LoginCode(phone, self._new_code(), phone_code_hash, now + self._rules.lifetime_s)
+        done = await self._redis.script(
+            "code_resend",
+            [key],
+            [
+                self._digest(phone, phone_code_hash),
+                self._digest(phone, phone_code_hash, made.code),
+                now,
+                made.expires_at,
+                self._keep_ms(),
+            ],
+        )
+        if not done:
+            raise CodeExpired
+        return made
+
+    async def cancel(self, phone: str, phone_code_hash: str, auth_key_id: int) -> bool:
+        """Withdraws a code; returns whether there was one."""
+        return await self._consume(phone, phone_code_hash, auth_key_id, only_verified=False)
+
+    async def check(
+        self, phone: str, phone_code_hash: str, code: str, auth_key_id: int, *, now: int | None = None
+    ) -> None:
+        """Returns when *code* is right, and marks it so; it stays usable until `consume`.
+
+        Raises:
+            CodeInvalid: the code is wrong; one try is gone.
+            CodeExpired: no such code, too late, or its tries are used up.
+            FloodWait: too many wrong guesses for this phone, whatever the code.
+        """
+        now = self._now(now)
+        key = self._key(phone, auth_key_id)
+        taken = await self._redis.script("code_try", [key], [now])
+        if not taken:
+            raise CodeExpired
+        stored_hash, stored_code = taken
+        if not self._is_hash(stored_hash, phone, phone_code_hash):
+            raise CodeExpired
+        await self._count_guess(phone)
+        given = self._digest(phone, phone_code_hash, code[:MAX_CODE_INPUT])
+        if not hmac.compare_digest(stored_code, given.encode()):
+            raise CodeInvalid
+        await self._uncount_guess(phone)
+        marked = await self._redis.script(
+            "code_verified",
+            [key],
+            [self._digest(phone, phone_code_hash), given, now + self._rules.verified_s, self._keep_ms()],
+        )
+        if not marked:
+            raise CodeExpired
+
+    async def verified(
+        self, phone: str, phone_code_hash: str, auth_key_id: int, *, now: int | None = None
+    ) -> bool:
+        """Tells whether this key gave the right code for *phone* a short while ago."""
+        stored, until = await self._fields(self._key(phone, auth_key_id), "hash", "verified_until")
+        if until is None or self._now(now) >= int(until):
+            return False
+        return self._is_hash(stored, phone, phone_code_hash)
+
+    async def consume(
+        self, phone: str, phone_code_hash: str, auth_key_id: int, *, now: int | None = None
+    ) -> bool:
+        """Uses a rightly given code up; True for exactly one caller."""
+        return await self._consume(phone, phone_code_hash, auth_key_id, only_verified=True, now=now)
+
+    async def _consume(
+        self,
+        phone: str,
+        phone_code_hash: str,
+        auth_key_id: int,
+        *,
+        only_verified: bool,
+        now: int | None = None,
+    ) -> bool:
+        digest = self._digest(phone, phone_code_hash)
+        done = await self._redis.script(
+            "code_consume",
+            [self._key(phone, auth_key_id)],
+            [digest, "1" if only_verified else "0", self._now(now)],
+        )
+        return bool(done)
+
+    async def _fields(self, key: str, *names: str) -> list[bytes | None]:
+        client, full = self._redis.client, self._redis.key(key)
+        return await self._redis.call(lambda: client.hmget(full, list(names)))
+
+    def _is_hash(self, stored: bytes | None, phone: str, phone_code_hash: str) -> bool:
+        """Tells in constant time whether the stored digest is that of *phone_code_hash*."""
+        expected = self._digest(phone, phone_code_hash).encode()
+        return stored is not None and hmac.compare_digest(stored, expected)
+
+    async def _count_send(self, phone: str, auth_key_id: int) -> None:
+        rules = self._rules
+        await self._limits.hit("codes:key", auth_key_id, rules.sends_per_key, rules.send_period_s)
+        await self._limits.hit("codes:phone", phone, rules.sends_per_phone, rules.send_period_s)
+
+    async def _count_guess(self, phone: str) -> None:
+        """Counts a guess as wrong before it is looked at, so that many at once cannot pass the limit."""
+        rules = self._rules
+        await self._limits.hit("codes:guess", phone, rules.wrong_guesses_per_phone, rules.guess_period_s)
+
+    async def _uncount_guess(self, phone: str) -> None:
+        rules = self._rules
+        await self._limits.hit(
+            "codes:guess", phone, rules.wrong_guesses_per_phone + 1, rules.guess_period_s, cost=-1
+        )
+
+    def _now(self, now: int | None) -> int:
+        return int(self._clock.time()) if now is None else now
+
+    def _new_code(self) -> str:
+        if self._dev_auth_code is not None:
+            return self._dev_auth_code
+        return f"{secrets.randbelow(10**CODE_DIGITS):0{CODE_DIGITS}d}"
+
+    def _digest(self, phone: str, *parts: str) -> str:
+        text = "\0".join(("login_code", phone, *parts))
+        return hmac.new(self._secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def _keep_ms(self) -> int:
+        """How long Redis keeps a code at most; what counts is expires_at, by our clock."""
+        return (self._rules.lifetime_s + self._rules.verified_s) * 1000
+
+    @staticmethod
+    def _key(phone: str, auth_key_id: int) -> str:
+        return f"code:{{{phone}}}:{auth_key_id}"

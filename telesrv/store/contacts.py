@@ -1,0 +1,471 @@
+"""Address books and blocks: the owner's view, and what it makes true for the other side.
+
+Guarantees: both sides' rows of a contact are written in one statement in the order of their key, so that
+two accounts that add each other at the same time end as mutual contacts; every change that the owner's
+other devices, or the other side's, must hear of is in their log in the same transaction.
+
+*Spec: Contacts; Blocking users*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from telesrv.clock import Clock
+from telesrv.domain.contacts import (
+    LOOKUPS_PER_DAY,
+    MAX_BLOCKED_PAGE,
+    MAX_CONTACTS,
+    MAX_FOUND,
+    MAX_IMPORT,
+    action_bar,
+)
+from telesrv.domain.errors import FloodWait, PeerInvalid, Unavailable
+from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.phones import maybe_phone
+from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.domain.usernames import username_key
+from telesrv.domain.users import Contact, ImportOutcome
+from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.limits import LimitStore
+from telesrv.store.pool import Connection, Pool
+from telesrv.store.users import SQL_KNOWN, contact_from_row
+
+_Columns: TypeAlias = list[list[Any]]
+Contacts: TypeAlias = list[Contact]
+UserIds: TypeAlias = list[int]
+Blocked: TypeAlias = list[tuple[Peer, int]]
+"""Peers, and when each was blocked."""
+
+TRIES: Final = 8
+DAY_S: Final = 86_400
+MAX_NAMED: Final = 100
+"""The most accounts that one event names, and the most chats whose action bar one change tells of."""
+
+# Finds the accounts of phone numbers.
+SQL_PHONES: Final = """
+SELECT phone, user_id FROM phone_numbers WHERE phone = ANY($1::text[])
+"""
+# Which of some accounts exist and are not deleted.
+SQL_EXISTING: Final = """
+SELECT user_id FROM users WHERE user_id = ANY($1::bigint[]) AND NOT deleted
+"""
+# How many entries the owner's address book has.
+SQL_COUNT: Final = """
+SELECT count(*) FROM contacts WHERE owner_user_id = $1 AND listed
+"""
+# Writes both sides of new entries, rows in the order of their key.
+SQL_LIST: Final = """
+INSERT INTO contacts (owner_user_id, contact_user_id, listed, listed_by, first_name, last_name, phone,
+    phone_shared, phone_shared_by)
+SELECT owner_user_id, contact_user_id, listed, NOT listed, first_name, last_name, phone,
+    listed AND shared, NOT listed AND shared
+FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::boolean[])
+    AS entry(owner_user_id, contact_user_id, listed, first_name, last_name, phone, shared)
+ORDER BY owner_user_id, contact_user_id
+ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
+    listed = contacts.listed OR EXCLUDED.listed,
+    listed_by = contacts.listed_by OR EXCLUDED.listed_by,
+    first_name = CASE WHEN EXCLUDED.listed THEN EXCLUDED.first_name ELSE contacts.first_name END,
+    last_name = CASE WHEN EXCLUDED.listed THEN EXCLUDED.last_name ELSE contacts.last_name END,
+    phone = CASE WHEN EXCLUDED.phone <> '' THEN EXCLUDED.phone ELSE contacts.phone END,
+    phone_shared = contacts.phone_shared OR EXCLUDED.phone_shared,
+    phone_shared_by = contacts.phone_shared_by OR EXCLUDED.phone_shared_by
+RETURNING owner_user_id, contact_user_id, listed, phone_shared
+"""
+# Takes entries out on both sides, rows in the order of their key; what the owner called them is gone too.
+SQL_UNLIST: Final = """
+INSERT INTO contacts (owner_user_id, contact_user_id)
+SELECT owner_user_id, contact_user_id
+FROM unnest($1::bigint[], $2::bigint[]) AS entry(owner_user_id, contact_user_id)
+ORDER BY owner_user_id, contact_user_id
+ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
+    listed = contacts.listed AND contacts.owner_user_id <> $3,
+    listed_by = contacts.listed_by AND contacts.owner_user_id = $3,
+    first_name = CASE WHEN contacts.owner_user_id = $3 THEN '' ELSE contacts.first_name END,
+    last_name = CASE WHEN contacts.owner_user_id = $3 THEN '' ELSE contacts.last_name END,
+    phone = CASE WHEN contacts.owner_user_id = $3 THEN '' ELSE contacts.phone END,
+    phone_shared = contacts.phone_shared AND contacts.owner_user_id <> $3,
+    phone_shared_by = contacts.phone_shared_by AND contacts.owner_user_id = $3
+RETURNING owner_user_id, contact_user_id, listed, phone_shared
+"""
+# Reads the owner's address book.
+SQL_BOOK: Final = """
+SELECT owner_user_id, contact_user_id, listed_by, first_name, last_name, phone
+FROM contacts WHERE owner_user_id = $1 AND listed ORDER BY contact_user_id
+"""
+# Finds the owner's entries with a name of which a word begins so, or such a phone number.
+SQL_SEARCH_BOOK: Final = """
+SELECT contact_user_id FROM contacts
+WHERE owner_user_id = $1 AND listed
+    AND (strpos(' ' || lower(first_name || ' ' || last_name), ' ' || $2) > 0
+        OR ($3 <> '' AND starts_with(phone, $3)))
+ORDER BY first_name, last_name, contact_user_id LIMIT $4
+"""
+# Finds accounts whose username begins so; ~ sorts after everything that a username may hold.
+SQL_SEARCH_USERNAMES: Final = """
+SELECT user_id FROM usernames WHERE username >= $1 AND username < $1 || '~' ORDER BY username LIMIT $2
+"""
+# Which of some accounts the owner has listed.
+SQL_LISTED: Final = """
+SELECT contact_user_id FROM contacts
+WHERE owner_user_id = $1 AND listed AND contact_user_id = ANY($2::bigint[])
+"""
+# Blocks a peer; no row comes back when it is blocked already.
+SQL_BLOCK: Final = """
+INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
+VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING peer_id
+"""
+# Unblocks a peer; no row comes back when it was not blocked.
+SQL_UNBLOCK: Final = """
+DELETE FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3 RETURNING peer_id
+"""
+# Whether the owner has blocked a peer.
+SQL_IS_BLOCKED: Final = """
+SELECT 1 FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
+"""
+# Reads whom the owner has blocked, the newest first.
+SQL_BLOCKED_PAGE: Final = """
+SELECT peer_type, peer_id, created_at FROM contact_blocks WHERE owner_user_id = $1
+ORDER BY created_at DESC, peer_type, peer_id OFFSET $2 LIMIT $3
+"""
+# How many the owner has blocked.
+SQL_BLOCKED_COUNT: Final = """
+SELECT count(*) FROM contact_blocks WHERE owner_user_id = $1
+"""
+# Which of some peers the owner has blocked.
+SQL_BLOCKED_USERS: Final = """
+SELECT peer_id FROM contact_blocks
+WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry to be written: names as cleaned by the caller; phone only when the owner knew it."""
+
+    user_id: int
+    first_name: str
+    last_name: str
+    phone: str
+    share_phone: bool
+
+    def differs(self, row: Any) -> bool:
+        """Tells whether it says more than the owner's row of `contacts`."""
+        return (
+            row is None
+            or not row["listed"]
+            or (row["first_name"], row["last_name"]) != (self.first_name, self.last_name)
+            or self.phone not in ("", row["phone"])
+            or (self.share_phone and not row["phone_shared"])
+        )
+
+
+class _Change:
+    """One write of entries: what was known before it, and whose logs it will be written to."""
+
+    def __init__(
+        self,
+        owner_user_id: int,
+        entries: Sequence[_Entry],
+        listing: bool,
+        known: dict[int, Any],
+        auth_key_id: int,
+        session_id: int,
+    ) -> None:
+        self.owner_user_id = owner_user_id
+        self.entries = entries
+        self.listing = listing
+        self.auth_key_id = auth_key_id
+        self.session_id = session_id
+        self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
+        was_listed = {user_id for user_id, row in known.items() if row["listed"]}
+        shown = {user_id for user_id, row in known.items() if row["phone_shared"]}
+        self.mutual = sorted(
+            entry.user_id
+            for entry in entries
+            if entry.user_id in self.listed_by and (entry.user_id in was_listed) != listing
+        )
+        """Who becomes or ceases to be a mutual contact."""
+        self.bars = [
+            entry.user_id
+            for entry in entries
+            if (entry.user_id in was_listed) != listing or (entry.share_phone and entry.user_id not in shown)
+        ]
+        """The chats whose action bar changes; none when very many: clients ask when they open one."""
+        if len(self.bars) > MAX_NAMED:
+            self.bars = []
+        self.writers = [owner_user_id, *[owner_user_id] * len(self.bars), *self.mutual]
+
+    def columns(self) -> _Columns:
+        """Returns the columns of `SQL_LIST`: the owner's rows and the other sides'."""
+        owner, entries = self.owner_user_id, self.entries
+        own = [(owner, e.user_id, True, e.first_name, e.last_name, e.phone, e.share_phone) for e in entries]
+        other = [(e.user_id, owner, False, "", "", "", e.share_phone) for e in entries]
+        return [list(column) for column in zip(*own, *other, strict=True)]
+
+
+class _MutualityMovedError(Exception):
+    """The other side changed its address book between our look and our lock; look again."""
+
+
+class ContactStore:
+    """Address books, search among accounts, blocks."""
+
+    def __init__(self, pool: Pool, events: EventLog, limits: LimitStore, clock: Clock) -> None:
+        self._pool = pool
+        self._events = events
+        self._limits = limits
+        self._clock = clock
+
+    async def import_(
+        self,
+        owner_user_id: int,
+        entries: Sequence[tuple[int, str, str, str]],
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> ImportOutcome:
+        """Adds those who have an account; the owner's number becomes visible to them.
+
+        Who has an account is told, but about a bounded number of phone numbers a day.
+
+        Args:
+            entries: (client_id, phone as the client wrote it, first name, last name).
+        Returns:
+            Who was added, and the entries that were not looked at: too many at once or in a day, or the
+            address book is full.
+        """
+        retry = [entry[0] for entry in entries[MAX_IMPORT:]]
+        phones = {entry[0]: maybe_phone(entry[1]) for entry in entries[:MAX_IMPORT]}
+        asked = sorted({phone for phone in phones.values() if phone is not None})
+        if not asked:
+            return ImportOutcome((), tuple(retry))
+        try:
+            await self._limits.hit("contacts:import", owner_user_id, LOOKUPS_PER_DAY, DAY_S, cost=len(asked))
+        except FloodWait:
+            return ImportOutcome((), tuple(entry[0] for entry in entries))
+        owners = {row["phone"]: row["user_id"] for row in await self._pool.fetch(SQL_PHONES, asked)}
+        room = MAX_CONTACTS - int(await self._pool.fetchval(SQL_COUNT, owner_user_id))
+        found: dict[int, _Entry] = {}
+        imported: list[tuple[int, int]] = []
+        for client_id, _, first_name, last_name in entries[:MAX_IMPORT]:
+            phone = phones[client_id]
+            user_id = None if phone is None else owners.get(phone)
+            if phone is None or user_id is None or user_id == owner_user_id:
+                continue
+            if user_id not in found and len(found) >= room:
+                retry.append(client_id)
+                continue
+            found[user_id] = _Entry(user_id, first_name, last_name, phone, share_phone=True)
+            imported.append((user_id, client_id))
+        if found:
+            await self._list(owner_user_id, list(found.values()), auth_key_id, session_id)
+        return ImportOutcome(tuple(imported), tuple(retry))
+
+    async def add(
+        self,
+        owner_user_id: int,
+        user_id: int,
+        first_name: str,
+        last_name: str,
+        phone: str = "",
+        share_phone: bool = False,
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> None:
+        """Adds or renames one entry.
+
+        Args:
+            phone: taken for compatibility only: kept it would tell whether a guessed number is right.
+            share_phone: the other side may see the owner's number from now on; False takes nothing back.
+        Raises:
+            PeerInvalid: no such account, or the owner's own.
+        """
+        if not await self._exist(owner_user_id, [user_id]):
+            raise PeerInvalid
+        entry = _Entry(user_id, first_name, last_name, "", share_phone)
+        await self._list(owner_user_id, [entry], auth_key_id, session_id)
+
+    async def delete(
+        self, owner_user_id: int, user_ids: Collection[int], *, auth_key_id: int = 0, session_id: int = 0
+    ) -> UserIds:
+        """Takes entries out of the address book, which hides the owner's number from them again.
+
+        Returns:
+            The accounts that were in it.
+        """
+        wanted = sorted(set(user_ids))
+        rows = await self._pool.fetch(SQL_LISTED, owner_user_id, wanted) if wanted else []
+        listed = sorted(row["contact_user_id"] for row in rows)
+        if not listed:
+            return []
+        entries = [_Entry(user_id, "", "", "", share_phone=False) for user_id in listed]
+        await self._write(owner_user_id, entries, False, auth_key_id, session_id)
+        return listed
+
+    async def list(self, owner_user_id: int) -> Contacts:
+        """Returns the address book by user id."""
+        return [contact_from_row(row) for row in await self._pool.fetch(SQL_BOOK, owner_user_id)]
+
+    async def search(self, owner_user_id: int, q: str, limit: int) -> tuple[UserIds, UserIds]:
+        """Finds accounts: in the address book by a word of the name, a phone number or a username, then
+        others by username only.
+
+        Returns:
+            user ids of contacts and of others, at most *limit* (and 50) of each; the owner is in neither.
+        """
+        limit = min(limit, MAX_FOUND)
+        words = " ".join(q.replace("\0", "").lower().split())
+        if not words or limit <= 0:
+            return [], []
+        digits = words.removeprefix("+").replace(" ", "")
+        phone = digits if digits.isascii() and digits.isdigit() else ""
+        rows = await self._pool.fetch(SQL_SEARCH_BOOK, owner_user_id, words, phone, limit)
+        mine = dict.fromkeys(row["contact_user_id"] for row in rows)
+        name = username_key(words)
+        if not (name.isascii() and name.replace("_", "").isalnum()):
+            return list(mine), []
+        rows = await self._pool.fetch(SQL_SEARCH_USERNAMES, name, 2 * limit)
+        by_name = [row["user_id"] for row in rows if row["user_id"] != owner_user_id]
+        rows = await self._pool.fetch(SQL_LISTED, owner_user_id, by_name) if by_name else []
+        listed = {row["contact_user_id"] for row in rows}
+        mine.update(dict.fromkeys(user_id for user_id in by_name if user_id in listed))
+        others = [user_id for user_id in by_name if user_id not in listed]
+        return list(mine)[:limit], others[:limit]
+
+    async def block(
+        self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
+    ) -> bool:
+        """Blocks a peer: nothing it sends reaches the owner. False when it was blocked already.
+
+        Raises:
+            PeerInvalid: no such account, or the owner's own.
+        """
+        if peer.type is not PeerType.USER or not await self._exist(owner_user_id, [peer.id]):
+            raise PeerInvalid
+        if await self.is_blocked(owner_user_id, peer):
+            return False
+        return await self._set_blocked(owner_user_id, peer, True, auth_key_id, session_id)
+
+    async def unblock(
+        self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
+    ) -> bool:
+        """Lets a peer's messages through again. False when it was not blocked."""
+        if not await self.is_blocked(owner_user_id, peer):
+            return False
+        return await self._set_blocked(owner_user_id, peer, False, auth_key_id, session_id)
+
+    async def is_blocked(self, owner_user_id: int, peer: Peer) -> bool:
+        """Tells whether the owner has blocked *peer*."""
+        return await self._pool.fetchval(SQL_IS_BLOCKED, owner_user_id, peer.type, peer.id) is not None
+
+    async def blocked(self, owner_user_id: int, offset: int, limit: int) -> tuple[Blocked, int]:
+        """Returns a page of (peer, when it was blocked), the newest first, and how many there are in all."""
+        total = int(await self._pool.fetchval(SQL_BLOCKED_COUNT, owner_user_id))
+        rows = await self._pool.fetch(
+            SQL_BLOCKED_PAGE, owner_user_id, max(0, offset), max(0, min(limit, MAX_BLOCKED_PAGE))
+        )
+        return [(Peer(PeerType(row["peer_type"]), row["peer_id"]), row["created_at"]) for row in rows], total
+
+    async def _list(
+        self, owner_user_id: int, entries: Sequence[_Entry], auth_key_id: int, session_id: int
+    ) -> None:
+        """Writes those entries that say something new."""
+        known = await self._known(owner_user_id, entries)
+        new = [entry for entry in entries if entry.differs(known.get(entry.user_id))]
+        if new:
+            await self._write(owner_user_id, new, True, auth_key_id, session_id)
+
+    async def _known(self, owner_user_id: int, entries: Iterable[_Entry]) -> dict[int, Any]:
+        rows = await self._pool.fetch(SQL_KNOWN, owner_user_id, [entry.user_id for entry in entries])
+        return {row["contact_user_id"]: row for row in rows}
+
+    async def _write(
+        self, owner_user_id: int, entries: Sequence[_Entry], listing: bool, auth_key_id: int, session_id: int
+    ) -> None:
+        """Lists or unlists; the other side hears of it only when a mutual contact begins or ends."""
+        for _ in range(TRIES):
+            known = await self._known(owner_user_id, entries)
+            change = _Change(owner_user_id, entries, listing, known, auth_key_id, session_id)
+            try:
+                await self._events.transact(change.writers, lambda *args, c=change: self._apply(c, *args))
+            except _MutualityMovedError:
+                continue
+            return
+        raise Unavailable("an address book that kept changing")
+
+    async def _apply(self, change: _Change, conn: Connection, writer: EventWriter) -> None:
+        now = int(self._clock.time())
+        owner = change.owner_user_id
+        if change.listing:
+            rows = await conn.fetch(SQL_LIST, *change.columns())
+        else:
+            rows = await conn.fetch(SQL_UNLIST, *change.columns()[:2], owner)
+        listed_by = {row["owner_user_id"] for row in rows if row["owner_user_id"] != owner and row["listed"]}
+        if listed_by != change.listed_by:
+            raise _MutualityMovedError
+        own = {row["contact_user_id"]: row for row in rows if row["owner_user_id"] == owner}
+        blocked = await conn.fetch(SQL_BLOCKED_USERS, owner, PeerType.USER, change.bars)
+        blocked_ids = {row["peer_id"] for row in blocked}
+
+        def tell_owner(kind: EventKind, peer: Peer | None, payload: dict[str, Any]) -> None:
+            writer.add(
+                NewEvent(
+                    owner,
+                    kind,
+                    now,
+                    peer,
+                    payload=payload,
+                    exclude_auth_key_id=change.auth_key_id,
+                    exclude_session_id=change.session_id,
+                )
+            )
+
+        named = [entry.user_id for entry in change.entries[:MAX_NAMED]]
+        tell_owner(EventKind.CONTACTS_RESET, None, {"user_ids": named})
+        for user_id in change.bars:
+            bar = action_bar(
+                listed=own[user_id]["listed"],
+                phone_shared=own[user_id]["phone_shared"],
+                blocked=user_id in blocked_ids,
+            )
+            tell_owner(EventKind.PEER_SETTINGS, Peer.user(user_id), bar)
+        for user_id in change.mutual:
+            writer.add(NewEvent(user_id, EventKind.CONTACTS_RESET, now, payload={"user_ids": [owner]}))
+
+    async def _exist(self, owner_user_id: int, user_ids: Sequence[int]) -> bool:
+        """Tells whether all are accounts that the owner may list or block."""
+        if owner_user_id in user_ids or SERVICE_USER_ID in user_ids:
+            return False
+        return len(await self._pool.fetch(SQL_EXISTING, list(user_ids))) == len(set(user_ids))
+
+    async def _set_blocked(
+        self, owner_user_id: int, peer: Peer, blocked: bool, auth_key_id: int, session_id: int
+    ) -> bool:
+        now = int(self._clock.time())
+
+        async def body(conn: Connection, writer: EventWriter) -> bool:
+            if blocked:
+                done = await conn.fetchval(SQL_BLOCK, owner_user_id, peer.type, peer.id, now)
+            else:
+                done = await conn.fetchval(SQL_UNBLOCK, owner_user_id, peer.type, peer.id)
+            if done is None:
+                return False
+            writer.add(
+                NewEvent(
+                    owner_user_id,
+                    EventKind.PEER_BLOCKED,
+                    now,
+                    peer,
+                    payload={"blocked": blocked},
+                    exclude_auth_key_id=auth_key_id,
+                    exclude_session_id=session_id,
+                )
+            )
+            return True
+
+        return await self._events.transact([owner_user_id], body)

@@ -1,0 +1,86 @@
+"""Who is online: in Redis while it lasts, in PostgreSQL when it ends.
+
+Guarantees: `online_until` only moves forward until the account goes offline; a read of many accounts is one
+MGET. Redis keeps the last word for a month; when it lost everything, last_seen_at of PostgreSQL is at most
+five minutes behind.
+
+*Spec: account.updateStatus; User status*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from telesrv.clock import Clock
+from telesrv.domain.users import Presence
+from telesrv.store.pool import Pool
+from telesrv.store.redis import Redis
+
+PERSIST_EVERY_S: Final = 300
+KEEP_MS: Final = 30 * 86_400_000
+
+# Moves last_seen_at of one account forward.
+SQL_SEEN: Final = """
+UPDATE users SET last_seen_at = $2 WHERE user_id = $1 AND last_seen_at < $2
+"""
+
+# Reads when some accounts were last seen.
+SQL_LAST_SEEN: Final = """
+SELECT user_id, last_seen_at FROM users WHERE user_id = ANY($1::bigint[])
+"""
+
+
+class PresenceStore:
+    """Online times of accounts."""
+
+    def __init__(self, pool: Pool, redis: Redis, clock: Clock) -> None:
+        self._pool = pool
+        self._redis = redis
+        self._clock = clock
+
+    async def set_online(self, user_id: int, until: int) -> None:
+        """Notes that the account is online until *until*, or longer if it said so before."""
+        now = int(self._clock.time())
+        due = await self._redis.script(
+            "presence_online", [self._key(user_id)], [until, now, PERSIST_EVERY_S, KEEP_MS]
+        )
+        if due:
+            await self._pool.execute(SQL_SEEN, user_id, now)
+
+    async def set_offline(self, user_id: int, now: int) -> None:
+        """Notes that the account went offline at *now*."""
+        client, key = self._redis.client, self._redis.key(self._key(user_id))
+        await self._redis.call(lambda: client.set(key, b"%d %d" % (now, now), px=KEEP_MS))
+        await self._pool.execute(SQL_SEEN, user_id, now)
+
+    async def get(self, user_ids: Collection[int]) -> dict[int, Presence]:
+        """Returns the presence of every account that exists; PostgreSQL knows what Redis lost."""
+        found = await self.known(user_ids)
+        missing = [user_id for user_id in dict.fromkeys(user_ids) if user_id not in found]
+        if missing:
+            for row in await self._pool.fetch(SQL_LAST_SEEN, missing):
+                found[row["user_id"]] = Presence(last_seen_at=row["last_seen_at"])
+        return found
+
+    async def known(self, user_ids: Collection[int]) -> dict[int, Presence]:
+        """Returns the presence of those accounts that Redis knows of."""
+        ids = list(dict.fromkeys(user_ids))
+        if not ids:
+            return {}
+        values = await self._redis.mget([self._key(user_id) for user_id in ids])
+        now = int(self._clock.time())
+        return {
+            user_id: _presence(value, now)
+            for user_id, value in zip(ids, values, strict=True)
+            if value is not None
+        }
+
+    @staticmethod
+    def _key(user_id: int) -> str:
+        return f"presence:{{{user_id}}}"
+
+
+def _presence(value: bytes, now: int) -> Presence:
+    until = int(value.split()[0])
+    return Presence(online_until=until) if until > now else Presence(last_seen_at=until)
