@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import gmpy2
 from telethon.crypto import AES, Factorization  # a foreign cipher
 
 from telesrv import tl
@@ -93,7 +94,7 @@ class ClientExchange:
         if isinstance(answer, mt.ServerDHParamsOk):
             return self._answer_dh(answer)
         assert self.auth_key is not None
-        number, found = (1, None) if isinstance(answer, mt.DhGenOk) else (2, None)
+        number = 1 if isinstance(answer, mt.DhGenOk) else 2
         found = answer.new_nonce_hash1 if isinstance(answer, mt.DhGenOk) else answer.new_nonce_hash2
         assert found == sha1(self.new_nonce, bytes([number]), self.auth_key.aux_hash)[4:]
         if isinstance(answer, mt.DhGenOk):
@@ -159,8 +160,8 @@ class ClientExchange:
         assert self.dh_params is not None
         prime, g_a = (int.from_bytes(v, "big") for v in (self.dh_params.dh_prime, self.dh_params.g_a))
         b = int.from_bytes(os.urandom(256), "big")
-        g_b = pow(3, b, prime).to_bytes(256, "big")
-        self.auth_key = AuthKey(pow(g_a, b, prime).to_bytes(256, "big"))
+        g_b = int(gmpy2.powmod(3, b, prime)).to_bytes(256, "big")
+        self.auth_key = AuthKey(int(gmpy2.powmod(g_a, b, prime)).to_bytes(256, "big"))
         inner = mt.ClientDHInnerData(
             nonce=self._value("dh.nonce", self.nonce),
             server_nonce=self._value("dh.server_nonce", self.server_nonce),

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import gmpy2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -289,6 +290,13 @@ def test_acknowledgements_are_ignored() -> None:
     agree(server, client)
     assert server.receive(acks, NOW) == []
     assert client.agreed
+
+
+def test_the_group_is_sound() -> None:
+    assert DH_PRIME.bit_length() == 2048
+    assert gmpy2.is_prime(DH_PRIME)
+    assert gmpy2.is_prime(DH_PRIME // 2)
+    assert DH_PRIME % 3 == 2  # what makes 3 generate the subgroup of prime order
 
 
 def test_factors_are_fresh_and_fit() -> None:
