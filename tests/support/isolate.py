@@ -1,8 +1,8 @@
 """Run a command with no network but the loopback: `python isolate.py PROGRAM ARGUMENT...`
 
-The command gets a network namespace of its own, so that a client under test finds nothing to talk to but the server
-under test. Root makes the namespace directly; an ordinary user makes a user namespace around it, which keeps the
-user's id. Linux only.
+The command gets a network namespace of its own, so that a client under test finds nothing to talk to but the
+server under test. Root makes the namespace directly; an ordinary user makes a user namespace around it, which
+keeps the user's id. Linux only.
 """
 
 from __future__ import annotations

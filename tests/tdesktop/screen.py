@@ -1,0 +1,231 @@
+"""A screen of its own for a graphical client: Xvfb with eyes (ImageMagick, tesseract) and hands (xdotool)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+WIDTH, HEIGHT = 1280, 900
+PROGRAMS = ("Xvfb", "import", "convert", "tesseract", "xdotool")
+
+PATIENCE_S = 120.0
+"""After how long a wait for something to show is given up: against hanging, no measure of speed."""
+LOOK_EVERY_S = 0.2
+ENLARGE = 2
+"""How much a picture is enlarged before it is read; text of 13 pixels is too small for tesseract as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangle of the screen, in pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+WHOLE = Region(0, 0, WIDTH, HEIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word that was read on the screen, and its middle."""
+
+    text: str
+    x: int
+    y: int
+    line: tuple[int, int, int]
+
+
+class Screen:
+    """An X server with nothing on it; pictures go to `directory`.
+
+    Lifecycle: `start`, `stop`. Concurrency: one event loop, one caller at a time.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.display = ""
+        self._server: asyncio.subprocess.Process | None = None
+        self._pictures = 0
+
+    async def start(self) -> None:
+        """Start the X server on a display that is free."""
+        missing = [program for program in PROGRAMS if shutil.which(program) is None]
+        if missing:
+            raise RuntimeError(f"not installed: {', '.join(missing)}; see .ci/run for the packages")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        reading, writing = os.pipe()
+        try:
+            self._server = await asyncio.create_subprocess_exec(
+                *(
+                    "Xvfb",
+                    "-displayfd",
+                    str(writing),
+                    "-screen",
+                    "0",
+                    f"{WIDTH}x{HEIGHT}x24",
+                    "-wr",
+                    "-nolisten",
+                    "tcp",
+                ),
+                pass_fds=(writing,),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+        finally:
+            os.close(writing)
+        with os.fdopen(reading) as pipe:
+            number = await asyncio.to_thread(pipe.readline)
+        if not number.strip():
+            raise RuntimeError("Xvfb did not start")
+        self.display = f":{number.strip()}"
+
+    async def stop(self) -> None:
+        """End the X server and with it every program on it."""
+        if self._server is not None and self._server.returncode is None:
+            self._server.send_signal(signal.SIGTERM)
+            await self._server.wait()
+
+    async def picture(self, name: str) -> Path:
+        """Save what the screen shows now as the next numbered picture."""
+        self._pictures += 1
+        path = self.directory / f"{self._pictures:03d}-{name}.png"
+        await self._run("import", "-window", "root", str(path))
+        return path
+
+    async def pixels(self, region: Region = WHOLE) -> bytes:
+        """The region's pixels, 3 bytes each, row by row: equal bytes, equal look."""
+        return await self._run("import", "-window", "root", *_crop(region), "-depth", "8", "rgb:-")
+
+    async def words(self, region: Region = WHOLE) -> list[Word]:
+        """What can be read in the region, in reading order, at positions on the whole screen."""
+        # What differs from its surroundings is text, light on dark as well as dark on light.
+        seen = await self._run("import", "-window", "root", *_crop(region), "-colorspace", "gray", "ppm:-")
+        picture = await self._run(
+            *("convert", "-", "(", "+clone", "-resize", "50%", "-statistic", "median", "9x9"),
+            *("-resize", f"{region.width}x{region.height}!", ")", "-compose", "difference", "-composite"),
+            *("-auto-level", "-negate", "-resize", f"{ENLARGE * 100}%", "png:-"),
+            given=seen,
+        )
+        table = await self._run("tesseract", "-", "-", "--psm", "11", "tsv", given=picture)
+        words = []
+        for row in table.decode("utf-8", "replace").splitlines()[1:]:
+            cells = row.split("\t")
+            if len(cells) == 12 and cells[11].strip():
+                left, top, width, height = (int(cell) // ENLARGE for cell in cells[6:10])
+                place = region.x + left + width // 2, region.y + top + height // 2
+                line = int(cells[2]), int(cells[3]), int(cells[4])
+                words.append(Word(cells[11].strip(), *place, line))
+        return words
+
+    async def find(self, text: str, region: Region = WHOLE) -> tuple[int, int] | None:
+        """The middle of the first line part that reads `text`, letter case and spaces aside."""
+        wanted = "".join(text.casefold().split())
+        for _, line in itertools.groupby(await self.words(region), key=lambda word: word.line):
+            words = list(line)
+            for end in range(1, len(words) + 1):
+                # From the shortest run of words that ends here to the longest: the first that has it.
+                for start in range(end - 1, -1, -1):
+                    some = words[start:end]
+                    if wanted in "".join(word.text.casefold() for word in some):
+                        return sum(word.x for word in some) // len(some), sum(word.y for word in some) // len(
+                            some
+                        )
+        return None
+
+    async def wait_for(self, text: str, region: Region = WHOLE) -> tuple[int, int]:
+        """Where `text` shows, once it does.
+
+        Raises:
+            AssertionError: it does not come; the text has what is read instead, and a picture is kept.
+        """
+        place: tuple[int, int] | None = None
+
+        async def shows() -> bool:
+            nonlocal place
+            place = await self.find(text, region)
+            return place is not None
+
+        await self.until(shows, f"{text!r} shows")
+        assert place is not None
+        return place
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Return once `condition` holds.
+
+        Raises:
+            AssertionError: it never does; a picture is kept.
+        """
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while not await condition():
+            if asyncio.get_running_loop().time() > deadline:
+                path = await self.picture("gave-up")
+                read = " ".join(word.text for word in await self.words())
+                raise AssertionError(f"gave up waiting until {what}; {path.name} reads: {read}")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def wait_change(self, before: bytes, region: Region) -> bytes:
+        """The region's pixels, once they differ from `before`."""
+        now = before
+
+        async def differs() -> bool:
+            nonlocal now
+            now = await self.pixels(region)
+            return now != before
+
+        await self.until(differs, f"{region} changes")
+        return now
+
+    async def click(self, x: int, y: int) -> None:
+        """Press and release the first button at a place."""
+        await self._run("xdotool", "mousemove", "--sync", str(x), str(y), "click", "1")
+
+    async def click_text(self, text: str, region: Region = WHOLE) -> None:
+        """Click on `text`, once it shows."""
+        await self.click(*await self.wait_for(text, region))
+
+    async def type(self, text: str) -> None:
+        """Type text into whatever has the keyboard."""
+        await self._run("xdotool", "type", "--delay", "30", "--", text)
+
+    async def key(self, *names: str) -> None:
+        """Press keys by their X names, such as `Return` or `ctrl+a`."""
+        await self._run("xdotool", "key", "--delay", "30", *names)
+
+    async def _run(self, *command: str, given: bytes | None = None) -> bytes:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "DISPLAY": self.display, "OMP_THREAD_LIMIT": "1"},
+        )
+        output, errors = await process.communicate(given)
+        if process.returncode != 0:
+            raise RuntimeError(f"{command[0]} failed: {errors.decode('utf-8', 'replace').strip()}")
+        return output
+
+
+def _crop(region: Region) -> tuple[str, ...]:
+    if region == WHOLE:
+        return ()
+    return "-crop", f"{region.width}x{region.height}+{region.x}+{region.y}", "+repage"
+
+
+async def end_group(process: asyncio.subprocess.Process) -> None:
+    """End a process that leads a session, and all that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), 10)
