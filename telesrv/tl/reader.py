@@ -243,8 +243,10 @@ class _Source:
         variant = self.variant
         canonical = schema().canonical(variant)
         kept = {f.name: f for f in canonical.attributes}
-        hook = upgrade.OBJECTS.get(variant.name)
         fields = variant.attributes
+        hook = upgrade.OBJECTS.get(variant.name)
+        if all(f.name in kept for f in fields):
+            hook = None
         self.names["C"] = load_class(variant)
         nested = any(self._nests(f.type) for f in fields)
         if nested:
@@ -265,8 +267,8 @@ class _Source:
                 conversion = upgrade.conversion(variant, field, kept[field.name])
             self.field(field, target, conversion)
         self.flush()
-        for name in kept.keys() - {f.name for f in fields}:
-            field = kept[name]
+        present = {f.name for f in fields}
+        for field in (f for f in canonical.attributes if f.name not in present):
             self.put(f"x.{field.attribute} = {self.default(field)}")
         if hook:
             self.names["hook"] = hook

@@ -18,9 +18,8 @@ from typing import Any, NoReturn
 
 from telesrv.tl import downgrade
 from telesrv.tl.base import TLObject
-from telesrv.tl.reader import ANY, BOOL_FALSE, BOOL_TRUE, CALL, VECTOR, load_class
+from telesrv.tl.reader import ANY, BOOL_FALSE, BOOL_TRUE, CALL, VECTOR
 from telesrv.tl.schema import (
-    FIXED,
     FUNCTION,
     LAYER,
     SERVICE_FUNCTION,
@@ -28,7 +27,6 @@ from telesrv.tl.schema import (
     TYPE,
     Field,
     Variant,
-    class_place,
     schema,
     vector_item,
 )
@@ -71,6 +69,9 @@ def write_result(value: Any, result_type: str, layer: int = LAYER) -> bytes:
     Spec: Binary Data Serialization
     """
     writers = layer_writers(layer)
+    changed = downgrade.RESULTS.get(result_type)
+    if changed and not writers.has_type(result_type):
+        result_type, value = changed[0], changed[1](value)
     if vector_item(result_type):
         out: list[bytes] = []
         _guard(writers.result(result_type), value, out)
@@ -123,6 +124,12 @@ class LayerWriters(dict[str, "WriterTable"]):
         table = self[type_] = WriterTable(self, type_)
         return table
 
+    def has_type(self, type_: str) -> bool:
+        """Whether the layer has any constructor of a type, or of a vector's items."""
+        item = vector_item(type_)
+        variants = schema().types.get(item[0] if item else type_, ())
+        return any(v.in_layer(self.layer) or v.first == 0 for v in variants)
+
     def result(self, result_type: str) -> Write:
         """Returns the writer of a vector that is an answer by itself."""
         found = self._results.get(result_type)
@@ -150,6 +157,7 @@ class WriterTable(dict[type, Write]):
         super().__init__()
         self.writers = writers
         self.type = type_
+        self._plain: dict[type, bool] = {}
 
     def __missing__(self, cls: type) -> Write:
         write: Write | None = None
@@ -179,42 +187,67 @@ class WriterTable(dict[type, Write]):
         )
 
     def _substitute(self, cls: type[TLObject]) -> Write | None:
-        layer, type_ = self.writers.layer, self.type
-        rule = downgrade.RULES.get(cls.CONSTRUCTOR_NAME)
-        if rule is None:
-            newest = schema().by_name[kind_of(cls), cls.CONSTRUCTOR_NAME][-1]
-            if type_ in (newest.result, ANY) or (type_ == CALL and newest.is_function):
+        """Returns the writer of a class that this layer does not have here; None when it belongs elsewhere."""
+        layer, newest = self.writers.layer, newest_variant(cls)
+        changed = downgrade.RESULTS.get(newest.result)
+        if self.type == ANY and changed:
+            result_type, value_of = changed
+
+            def write_changed(x: Any, a: Append) -> None:
+                a(write_result(value_of(x), result_type, layer))
+
+            return write_changed
+        rule = rule_for(cls) or downgrade.REQUIRED_RULES.get(newest.result)
+        belongs = self.type in (ANY, newest.result) or (self.type == CALL and newest.is_function)
+        if rule is None or not belongs:
+            if belongs:
                 raise TypeError(f"layer {layer} has no {cls.CONSTRUCTOR_NAME}, and no rule replaces it")
             return None
 
-        def write(x: Any, a: Append) -> None:
-            other = rule(x, layer)
-            if other is None:
-                raise TypeError(f"layer {layer} has no {cls.CONSTRUCTOR_NAME}, and {type_} is required here")
-            if isinstance(other, list):
-                self.writers.result(downgrade.VECTOR_RESULTS[cls.CONSTRUCTOR_NAME])(other, a)
-            else:
-                self[other.__class__](other, a)
+        def write_other(x: Any, a: Append) -> None:
+            other = rule(x)
+            if other.__class__ is cls:
+                raise TypeError(f"layer {layer} has nothing to say {cls.CONSTRUCTOR_NAME} with")
+            self[other.__class__](other, a)
 
-        return write
+        return write_other
 
-    def lacks_any(self) -> bool:
-        """Whether this layer lacks a constructor that the newest layer has of this type."""
+    def filters(self) -> bool:
+        """Whether this layer lacks a constructor of this type, or what one of them must be able to say."""
         layer = self.writers.layer
-        return any(
-            schema().at(v.kind, v.name, layer) is None
-            for v in schema().types.get(self.type, ())
-            if v.in_layer(LAYER)
-        )
+        for v in schema().types.get(self.type, ()):
+            ours = v.in_layer(LAYER) or v.name in downgrade.RULES
+            if v.kind == TYPE and ours and schema().at(v.kind, v.name, layer) is None:
+                return True
+            if layer < LAYER and (v.name in downgrade.CONTENT or v.name in downgrade.REWRITES):
+                return True
+        return False
 
     def maybe(self, x: Any) -> Any:
         """Returns what the layer shows in place of an object: itself, another, or None for nothing at all."""
-        if x is None or self.allows(x.__class__):
-            return x
-        rule = downgrade.RULES.get(x.CONSTRUCTOR_NAME)
-        if rule is None:
+        if x is None:
             return None
-        return self.maybe(rule(x, self.writers.layer))
+        cls = x.__class__
+        plain = self._plain.get(cls)
+        if plain is None:
+            name = cls.CONSTRUCTOR_NAME
+            special = name in downgrade.CONTENT or name in downgrade.REWRITES
+            plain = self._plain[cls] = self.allows(cls) and not special
+        if plain:
+            return x
+        if self.allows(cls):
+            if cls.CONSTRUCTOR_NAME in downgrade.REWRITES:
+                return downgrade.REWRITES[cls.CONSTRUCTOR_NAME](x) if self.writers.layer < LAYER else x
+            content = getattr(x, downgrade.CONTENT[cls.CONSTRUCTOR_NAME])
+            return x if find_variant(content.__class__, self.writers.layer) else None
+        rule = rule_for(cls)
+        other = rule(x) if rule else None
+        return other if other is None or self.allows(other.__class__) else None
+
+
+def rule_for(cls: type[TLObject]) -> downgrade.Rule | None:
+    """Returns the rule that replaces a class where a layer does not have it."""
+    return downgrade.RULES.get(cls.CONSTRUCTOR_NAME) or downgrade.TYPE_RULES.get(newest_variant(cls).result)
 
 
 _layers: dict[int, LayerWriters] = {}
@@ -239,6 +272,11 @@ def kind_of(cls: type[TLObject]) -> str:
     if hasattr(cls, "RESULT"):
         return SERVICE_FUNCTION if service else FUNCTION
     return SERVICE_TYPE if service else TYPE
+
+
+def newest_variant(cls: type[TLObject]) -> Variant:
+    """Returns the variant that a class has the fields of."""
+    return schema().by_name[kind_of(cls), cls.CONSTRUCTOR_NAME][-1]
 
 
 def find_variant(cls: type[TLObject], layer: int) -> Variant | None:
@@ -319,7 +357,7 @@ class _Source:
             self.put("g = prepare(x, layer)")
         else:
             prepare = None
-        shared = Counter((f.flags, f.bit) for f in variant.fields if f.optional and f.type != "true")
+        shared = Counter((f.flags, f.bit) for f in variant.fields if f.optional)
         for word in (f.name for f in variant.fields if f.type == "#"):
             self.put(f"{word} = 0")
             for field in variant.fields:
@@ -331,6 +369,9 @@ class _Source:
                     elif expression != "None":
                         values[field.name] = value = self.local()
                         self.put(f"{value} = {expression}")
+                        if self._replaceable(field.type):
+                            maybe = self.bind("maybe", self.writers[field.type].maybe)
+                            self.put(f"if {value} is not None: {value} = {maybe}({value})")
                         self.put(f"if {value} is not None: {word} |= {1 << field.bit}")
         if boxed:
             self.run.append(("I", str(variant.id)))
@@ -346,8 +387,8 @@ class _Source:
                         values[field.name] = value = self.local()
                         self.put(f"{value} = None")
                     condition = f"if {field.flags} & {1 << field.bit}:"
-                    zero = _ZERO.get(field.type, "[]" if vector_item(field.type) else None)
-                    fill = f"    if {value} is None: {value} = {zero}" if zero else ""
+                    known = field.name in newest and field.type not in _ZERO and not vector_item(field.type)
+                    fill = "" if known else f"    if {value} is None: {value} = {self._default(field)}"
                 elif field.name in values:
                     value = values[field.name]
                     condition, fill = f"if {value} is not None:", ""
@@ -365,11 +406,8 @@ class _Source:
     def get(self, field: Field, newest: dict[str, Field], prepared: bool) -> str:
         """The expression of a field of an old or the newest variant, out of the newest class."""
         kept = newest.get(field.name)
-        if prepared:
-            key = f"g[{field.name!r}]"
-            plain = self._plain(field, kept)
-            return f"({key} if {field.name!r} in g else {plain})"
-        return self._plain(field, kept)
+        plain = self._plain(field, kept)
+        return f"g.get({field.name!r}, {plain})" if prepared and kept is None else plain
 
     def _plain(self, field: Field, kept: Field | None) -> str:
         if kept is None:
@@ -379,13 +417,10 @@ class _Source:
         plain = f"x.{kept.attribute}"
         if kept.type != field.type:
             conversion = downgrade.conversion(self.writers.layer, kept, field)
-            if conversion:
-                plain = f"{self.bind('convert', conversion)}({plain})"
+            plain = f"{self.bind('convert', conversion)}({plain})"
         elif kept.optional and not field.optional and kept.type != "true":
-            default = self.bind("filled", downgrade.filled(kept.type))
+            default = self.bind("filled", downgrade.filled(kept.type, self.writers.layer))
             plain = f"{default}({plain})"
-        if field.optional and self._replaceable(field.type):
-            plain = f"{self.bind('maybe', self.writers[field.type].maybe)}({plain})"
         return plain
 
     def _default(self, field: Field) -> str:
@@ -393,10 +428,10 @@ class _Source:
             return _ZERO[field.type]
         if vector_item(field.type):
             return "[]"
-        return self.bind("filled", downgrade.filled(field.type)) + "(None)"
+        return self.bind("filled", downgrade.filled(field.type, self.writers.layer)) + "(None)"
 
     def _replaceable(self, type_: str) -> bool:
-        return type_ in schema().types and self.writers[type_].lacks_any()
+        return type_ in schema().types and self.writers[type_].filters()
 
     def flush(self) -> None:
         """Packs the fixed-width values gathered so far in one call."""
@@ -468,6 +503,3 @@ class _Source:
         self.flush()
         inner, self.lines = self.lines, outer
         self.put(f"for {index} in {items}:", *("    " + line for line in inner))
-
-
-__all__ = ["FIXED", "class_place", "load_class", "supported_layer", "write", "write_bytes", "write_result"]

@@ -57,8 +57,8 @@ def main(cache: Path) -> None:
         d = variant.definition
         rows.append([d.kind, d.name, f"{d.id:08x}", variant.first, variant.last, d.fields, d.result])
     service = "\n---types---\n".join(member(archive(SERVICE_PACKAGE, cache), m) for m in SERVICE_MEMBERS)
-    found = [*parse_tl(service), *parse_tl("---types---" + SERVICE_ADDED)]
-    for d in sorted(found, key=lambda d: (d.kind != "f", d.name)):
+    services = [*parse_tl(service), *parse_tl("---types---" + SERVICE_ADDED)]
+    for d in sorted(services, key=lambda d: (d.kind != "f", d.name)):
         if d.name in SERVICE_BY_HAND or d.name.startswith("ip"):
             continue
         fields = " ".join(

@@ -40,7 +40,16 @@ stats.getBroadcastRevenueTransactions#70990b6d peer:InputPeer offset:int limit:i
 stats.getBroadcastRevenueWithdrawalUrl#9df4faad peer:InputPeer password:InputCheckPasswordSRP = stats.BroadcastRevenueWithdrawalUrl;
 stories.searchPosts#d1810907 flags:# hashtag:flags.0?string area:flags.1?MediaArea peer:flags.2?InputPeer offset:string limit:int = stories.FoundStories;
 """,
-        frozenset(["channels.clickSponsoredMessage", "channels.getSponsoredMessages", "channels.reportSponsoredMessage", "channels.viewSponsoredMessage", "test.parseInputAppEvent", "test.useConfigSimple"]),
+        frozenset(
+            [
+                "channels.clickSponsoredMessage",
+                "channels.getSponsoredMessages",
+                "channels.reportSponsoredMessage",
+                "channels.viewSponsoredMessage",
+                "test.parseInputAppEvent",
+                "test.useConfigSimple",
+            ]
+        ),
     ),
     Neighbour(
         193,
@@ -83,7 +92,16 @@ stats.getBroadcastRevenueTransactions#70990b6d peer:InputPeer offset:int limit:i
 stats.getBroadcastRevenueWithdrawalUrl#9df4faad peer:InputPeer password:InputCheckPasswordSRP = stats.BroadcastRevenueWithdrawalUrl;
 stories.searchPosts#d1810907 flags:# hashtag:flags.0?string area:flags.1?MediaArea peer:flags.2?InputPeer offset:string limit:int = stories.FoundStories;
 """,
-        frozenset(["channels.clickSponsoredMessage", "channels.getSponsoredMessages", "channels.reportSponsoredMessage", "channels.viewSponsoredMessage", "test.parseInputAppEvent", "test.useConfigSimple"]),
+        frozenset(
+            [
+                "channels.clickSponsoredMessage",
+                "channels.getSponsoredMessages",
+                "channels.reportSponsoredMessage",
+                "channels.viewSponsoredMessage",
+                "test.parseInputAppEvent",
+                "test.useConfigSimple",
+            ]
+        ),
     ),
     Neighbour(
         196,
@@ -113,7 +131,29 @@ payments.saveStarGift#92fd2aae flags:# unsave:flags.0?true msg_id:int = Bool;
 payments.transferStarGift#333fb526 msg_id:int to_id:InputUser = Updates;
 payments.upgradeStarGift#cf4f0781 flags:# keep_original_details:flags.0?true msg_id:int = Updates;
 """,
-        frozenset(["account.getCollectibleEmojiStatuses", "emojiStatusCollectible", "inputEmojiStatusCollectible", "inputSavedStarGiftChat", "inputSavedStarGiftUser", "mediaAreaStarGift", "messages.webPagePreview", "payments.getSavedStarGift", "payments.getSavedStarGifts", "payments.getStarGiftWithdrawalUrl", "payments.getUniqueStarGift", "payments.savedStarGifts", "payments.starGiftWithdrawalUrl", "payments.toggleChatStarGiftNotifications", "payments.uniqueStarGift", "savedStarGift", "test.parseInputAppEvent", "test.useConfigSimple", "webPageAttributeUniqueStarGift"]),
+        frozenset(
+            [
+                "account.getCollectibleEmojiStatuses",
+                "emojiStatusCollectible",
+                "inputEmojiStatusCollectible",
+                "inputSavedStarGiftChat",
+                "inputSavedStarGiftUser",
+                "mediaAreaStarGift",
+                "messages.webPagePreview",
+                "payments.getSavedStarGift",
+                "payments.getSavedStarGifts",
+                "payments.getStarGiftWithdrawalUrl",
+                "payments.getUniqueStarGift",
+                "payments.savedStarGifts",
+                "payments.starGiftWithdrawalUrl",
+                "payments.toggleChatStarGiftNotifications",
+                "payments.uniqueStarGift",
+                "savedStarGift",
+                "test.parseInputAppEvent",
+                "test.useConfigSimple",
+                "webPageAttributeUniqueStarGift",
+            ]
+        ),
     ),
     Neighbour(
         200,
@@ -129,6 +169,29 @@ messages.clickSponsoredMessage#f093465 flags:# media:flags.0?true fullscreen:fla
 messages.reportSponsoredMessage#1af3dbb8 peer:InputPeer random_id:bytes option:bytes = channels.SponsoredMessageReportResult;
 messages.viewSponsoredMessage#673ad8f1 peer:InputPeer random_id:bytes = Bool;
 """,
-        frozenset(["auth.sentCodePaymentRequired", "businessBotRights", "contacts.getSponsoredPeers", "contacts.sponsoredPeers", "contacts.sponsoredPeersEmpty", "disallowedGiftsSettings", "emojiStatusUntil", "inputStorePaymentAuthCode", "messageActionPaidMessagesPrice", "messageActionPaidMessagesRefunded", "payments.canPurchaseStore", "payments.getUserStarGifts", "payments.userStarGifts", "premiumGiftOption", "sponsoredPeer", "test.parseInputAppEvent", "test.useConfigSimple", "updateSentPhoneCode", "userStarGift", "users.getIsPremiumRequiredToContact"]),
+        frozenset(
+            [
+                "auth.sentCodePaymentRequired",
+                "businessBotRights",
+                "contacts.getSponsoredPeers",
+                "contacts.sponsoredPeers",
+                "contacts.sponsoredPeersEmpty",
+                "disallowedGiftsSettings",
+                "emojiStatusUntil",
+                "inputStorePaymentAuthCode",
+                "messageActionPaidMessagesPrice",
+                "messageActionPaidMessagesRefunded",
+                "payments.canPurchaseStore",
+                "payments.getUserStarGifts",
+                "payments.userStarGifts",
+                "premiumGiftOption",
+                "sponsoredPeer",
+                "test.parseInputAppEvent",
+                "test.useConfigSimple",
+                "updateSentPhoneCode",
+                "userStarGift",
+                "users.getIsPremiumRequiredToContact",
+            ]
+        ),
     ),
 )
