@@ -41,6 +41,8 @@ Blocked: TypeAlias = list[tuple[Peer, int]]
 
 TRIES: Final = 8
 DAY_S: Final = 86_400
+MAX_LOOKED_AT: Final = 4 * MAX_FOUND
+"""How many usernames a search reads to tell contacts from others."""
 MAX_NAMED: Final = 100
 """The most accounts that one event names, and the most chats whose action bar one change tells of."""
 
@@ -239,8 +241,8 @@ class ContactStore:
             address book is full.
         """
         retry = [entry[0] for entry in entries[MAX_IMPORT:]]
-        phones = {entry[0]: maybe_phone(entry[1]) for entry in entries[:MAX_IMPORT]}
-        asked = sorted({phone for phone in phones.values() if phone is not None})
+        phones = [maybe_phone(entry[1]) for entry in entries[:MAX_IMPORT]]
+        asked = sorted({phone for phone in phones if phone is not None})
         if not asked:
             return ImportOutcome((), tuple(retry))
         try:
@@ -251,8 +253,7 @@ class ContactStore:
         room = MAX_CONTACTS - int(await self._pool.fetchval(SQL_COUNT, owner_user_id))
         found: dict[int, _Entry] = {}
         imported: list[tuple[int, int]] = []
-        for client_id, _, first_name, last_name in entries[:MAX_IMPORT]:
-            phone = phones[client_id]
+        for phone, (client_id, _, first_name, last_name) in zip(phones, entries, strict=False):
             user_id = None if phone is None else owners.get(phone)
             if phone is None or user_id is None or user_id == owner_user_id:
                 continue
@@ -329,7 +330,7 @@ class ContactStore:
         name = username_key(words)
         if not (name.isascii() and name.replace("_", "").isalnum()):
             return list(mine), []
-        rows = await self._pool.fetch(SQL_SEARCH_USERNAMES, name, 2 * limit)
+        rows = await self._pool.fetch(SQL_SEARCH_USERNAMES, name, MAX_LOOKED_AT)
         by_name = [row["user_id"] for row in rows if row["user_id"] != owner_user_id]
         rows = await self._pool.fetch(SQL_LISTED, owner_user_id, by_name) if by_name else []
         listed = {row["contact_user_id"] for row in rows}
