@@ -37,7 +37,7 @@ def _types() -> Any:
     return types
 
 
-def _new(name: str, **values: Any) -> Rule:
+def _new(name: str, /, **values: Any) -> Rule:
     """A rule whose answer says no more than the constructor's name."""
     return lambda x: getattr(_types(), name)(**values)
 
@@ -71,6 +71,10 @@ def _sms_code(x: Any) -> Any:
     return _types().auth.SentCodeTypeSms(length=5)
 
 
+def _stars_amount(x: Any) -> Any:
+    return _types().StarsAmount(amount=x.amount, nanos=0)
+
+
 def _emoji_status(x: Any) -> Any:
     types = _types()
     if isinstance(x, types.EmojiStatusCollectible):
@@ -88,6 +92,8 @@ RULES: dict[str, Rule] = {
 TYPE_RULES: dict[str, Rule] = {
     "Chat": _empty_chat,
     "EmojiStatus": _emoji_status,
+    "InputFile": _new("InputFile", id=0, parts=0, name="", md5_checksum=""),
+    "InputGroupCall": _new("InputGroupCall", id=0, access_hash=0),
     "InputMedia": _new("InputMediaEmpty"),
     "InputStickerSet": _new("InputStickerSetEmpty"),
     "MessageAction": _new("MessageActionEmpty"),
@@ -96,6 +102,7 @@ TYPE_RULES: dict[str, Rule] = {
     "PageBlock": _new("PageBlockUnsupported"),
     "Reaction": _new("ReactionEmpty"),
     "RichText": _plain_text,
+    "StarsAmount": _stars_amount,
     "SendMessageAction": _new("SendMessageTypingAction"),
     "auth.SentCodeType": _sms_code,
 }
@@ -109,6 +116,7 @@ CONTENT = {
     "updateNotifySettings": "peer",
     "updateDialogPinned": "peer",
     "updateDialogUnreadMark": "peer",
+    "updateSavedDialogPinned": "peer",
     "updateUserTyping": "action",
     "topPeerCategoryPeers": "category",
     "reactionCount": "reaction",

@@ -206,7 +206,7 @@ class WriterTable(dict[type, Write]):
 
         def write_other(x: Any, a: Append) -> None:
             other = rule(x)
-            if other.__class__ is cls:
+            if other is x:
                 raise TypeError(f"layer {layer} has nothing to say {cls.CONSTRUCTOR_NAME} with")
             self[other.__class__](other, a)
 
@@ -421,6 +421,9 @@ class _Source:
         elif kept.optional and not field.optional and kept.type != "true":
             default = self.bind("filled", downgrade.filled(kept.type, self.writers.layer))
             plain = f"{default}({plain})"
+        elif field.type in downgrade.REQUIRED_RULES and not field.optional and self._replaceable(field.type):
+            maybe = self.bind("maybe", self.writers[field.type].maybe)
+            plain = f"({maybe}({plain}) or {self.bind('instead', downgrade.REQUIRED_RULES[field.type])}({plain}))"
         return plain
 
     def _default(self, field: Field) -> str:
