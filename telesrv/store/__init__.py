@@ -14,16 +14,23 @@ from telesrv.clock import Clock
 from telesrv.store.accounts import AccountStore
 from telesrv.store.auth_keys import AuthKeyStore
 from telesrv.store.codes import CodeStore
+from telesrv.store.committer import Committer
 from telesrv.store.compat import CompatStore
 from telesrv.store.contacts import ContactStore
+from telesrv.store.dialogs import DialogStore
 from telesrv.store.events import EventLog
 from telesrv.store.ids import Ids
 from telesrv.store.limits import LimitStore
+from telesrv.store.marks import Marks
+from telesrv.store.messages import MessageStore
+from telesrv.store.outbox import OutboxStore
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
 from telesrv.store.redis import Redis
 from telesrv.store.secrets import server_secret
+from telesrv.store.send import BatchWriter
 from telesrv.store.signals import Signals
+from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
 
 
@@ -65,6 +72,22 @@ class Store:
         self.ids = Ids(pool, redis, config.clock, config.node)
         self.events = EventLog(pool, self.ids, self.signals, config.clock)
         clock = config.clock
+        marks = Marks(pool, clock)
+        self._committer = Committer(BatchWriter(pool, self.ids, self.events, config.wait_s), config.wait_s)
+        self.messages = MessageStore(pool, self.events, marks, self._committer)
+        self.dialogs = DialogStore(pool)
+        self.updates = UpdateStore(
+            pool, self.ids, self.events, marks, self.signals, clock, config.reservation_s
+        )
+        self.outbox = OutboxStore(
+            pool,
+            marks,
+            self.signals,
+            clock,
+            batch=config.outbox_batch,
+            lease_s=config.outbox_lease_s,
+            max_attempts=config.outbox_attempts,
+        )
         self.limits = LimitStore(redis, clock)
         self.presence = PresenceStore(pool, redis, clock)
         self.users = UserStore(pool, self.presence)
@@ -92,11 +115,13 @@ class Store:
             redis = await Redis.connect(config.redis_url, prefix=config.redis_prefix, wait_s=config.wait_s)
             stack.push_async_callback(redis.close)
             store = cls(config, pool, redis, await server_secret(pool))
+            store._committer.start()
             stack.pop_all()
             return store
 
     async def close(self) -> None:
         """Lets what is under way finish, then closes the connections."""
+        await self._committer.close()
         await self.compat.close()
         await self.redis.close()
         await self.pool.close()

@@ -1,8 +1,8 @@
 """Writing the update log and the outbox, together and inside the transaction of what they speak of.
 
-Guarantees: every event has its outbox row in the same transaction; every pts that was taken ends as an event or
-as a noop, whatever happens to its writer. A reservation is taken by whoever first writes its *last* pts: a writer
-that finds it filled rolls back and takes new ids, a filler that finds it written leaves it.
+Guarantees: every event has its outbox row in the same transaction; every pts that was taken ends as an
+event or as a noop, whatever happens to its writer. A reservation is taken by whoever first writes its *last*
+pts: a writer that finds it filled rolls back and takes new ids, a filler that finds it written leaves it.
 
 To write events of your own: `EventLog.transact`.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from telesrv.clock import Clock
@@ -130,8 +130,7 @@ class EventLog:
                 await self.abandon(grants.values())
                 raise
             else:
-                self._ids.settle(grants.values())
-                self._signals.committed(grants)
+                self.committed(grants)
                 return result
         raise Unavailable("a transaction that kept failing")
 
@@ -158,6 +157,11 @@ class EventLog:
         await self._insert_outbox(
             connection, [(e.user_id, e.pts, key, session) for e, key, session in ordered]
         )
+
+    def committed(self, grants: Mapping[int, Grant]) -> None:
+        """Settles reservations, by user, whose events were committed, and wakes who waits for them."""
+        self._ids.settle(grants.values())
+        self._signals.committed(grants)
 
     async def abandon(self, grants: Iterable[Grant]) -> int:
         """Puts noops in place of the pts of *grants* that are not in the log; returns how many.

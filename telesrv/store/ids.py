@@ -158,7 +158,8 @@ def _grant(want: Want, answer: Sequence[bytes]) -> tuple[int, Grant]:
 class MessageIds:
     """Global message ids: 41 bits of milliseconds, 10 of node, 12 of sequence; for tracing and keys only.
 
-    A clock that steps back does not repeat an id: the last millisecond goes on, and a full one lends from the next.
+    A clock that steps back does not repeat an id: the last millisecond goes on, and a full one lends from
+    the next.
     """
 
     EPOCH_MS: Final = 1_704_067_200_000

@@ -132,7 +132,7 @@ class Pool:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Lends a connection in a transaction (READ COMMITTED): commits at the end, rolls back on an exception.
+        """Lends a connection in a READ COMMITTED transaction: commits at the end, rolls back on an exception.
 
         Raises:
             Unavailable: as `acquire`; when it comes from the block or the COMMIT, the outcome is unknown.
@@ -199,11 +199,11 @@ async def _init_connection(connection: Connection) -> None:
 
 
 async def _reset_connection(connection: Connection) -> None:
-    """Leaves nothing of one borrower to the next; sessions have no other state, so no round trip as a rule."""
+    """Leaves nothing of one borrower to the next; as a rule there is nothing, so no round trip."""
     if connection.is_in_transaction():
         await connection.execute("ROLLBACK")
 
 
 def to_json(value: object) -> str | None:
-    """Returns *value* as text for a ``text[]`` parameter that the statement casts to jsonb; None stays None."""
+    """Returns *value* as text for a ``text[]`` that the statement casts to jsonb; None stays None."""
     return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -30,6 +30,10 @@ class Signals:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def wake_later(self, bucket: int, delay_s: float) -> None:
+        """Wakes whoever waits for *bucket* after a moment."""
+        asyncio.get_running_loop().call_later(delay_s, self.wake, (bucket,))
+
     async def wait(self, timeout_s: float, buckets: Collection[int] | None = None) -> set[int]:
         """Returns the buckets, of *buckets* or of all, woken since they were last returned.
 

@@ -1,0 +1,128 @@
+"""How a message box stands in its row."""
+
+# ruff: noqa: S608 - only column lists of this package are put in
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from telesrv.domain.messages import Entity, MessageBox, ReplyTo
+from telesrv.domain.peers import Peer, PeerType
+from telesrv.store.pool import Connection, Record, to_json
+
+COLUMNS: Final = """b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.from_user_id, b.outgoing,
+    b.message_id, b.date, b.text, b.entities, b.silent, b.noforwards, b.reply_to_box_id, b.reply_quote,
+    b.edit_date, b.media, b.media_unread, b.reaction_unread, b.peer_box_id, b.flags, b.pts"""
+
+# Reads boxes of one owner, deleted ones left out.
+SQL_GET: Final = f"""
+SELECT {COLUMNS} FROM message_boxes b
+WHERE b.owner_user_id = $1 AND b.box_id = ANY($2::int[]) AND NOT b.deleted
+"""
+# Reads boxes of many owners, deleted ones included when $3.
+SQL_GET_MANY: Final = f"""
+SELECT {COLUMNS}
+FROM unnest($1::bigint[], $2::int[]) AS q(owner_user_id, box_id)
+JOIN message_boxes b ON b.owner_user_id = q.owner_user_id AND b.box_id = q.box_id
+WHERE $3 OR NOT b.deleted
+"""
+# Writes boxes; those whose box_id was taken are missing from the answer.
+SQL_INSERT: Final = """
+INSERT INTO message_boxes
+    (owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text, entities,
+    silent, noforwards, reply_to_box_id, reply_quote, media, media_unread, peer_box_id, flags, pts)
+SELECT owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text,
+    entities::jsonb, silent, noforwards, reply_to_box_id, reply_quote::jsonb, media::jsonb, media_unread,
+    peer_box_id, flags, pts
+FROM unnest($1::bigint[], $2::int[], $3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::bigint[],
+    $8::int[], $9::text[], $10::text[], $11::boolean[], $12::boolean[], $13::int[], $14::text[], $15::text[],
+    $16::boolean[], $17::int[], $18::int[], $19::int[])
+    AS b(owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text, entities,
+    silent, noforwards, reply_to_box_id, reply_quote, media, media_unread, peer_box_id, flags, pts)
+ON CONFLICT (owner_user_id, box_id) DO NOTHING
+RETURNING owner_user_id, box_id
+"""
+
+
+def entities_to_json(entities: Sequence[Entity]) -> list[list[Any]] | None:
+    """Returns entities as they are stored: [kind, offset, length] and, if it has one, the argument."""
+    if not entities:
+        return None
+    return [
+        [entity.kind, entity.offset, entity.length, *([] if entity.argument is None else [entity.argument])]
+        for entity in entities
+    ]
+
+
+def entities_from_json(stored: Iterable[Sequence[Any]] | None) -> tuple[Entity, ...]:
+    """Returns what `entities_to_json` was given."""
+    return tuple(Entity(*fields) for fields in stored or ())
+
+
+def box_from_row(row: Record) -> MessageBox:
+    """Returns the box of a row of `COLUMNS`."""
+    reply_to_box_id: int | None = row["reply_to_box_id"]
+    return MessageBox(
+        owner_user_id=row["owner_user_id"],
+        box_id=row["box_id"],
+        peer=Peer(PeerType(row["peer_type"]), row["peer_id"]),
+        from_user_id=row["from_user_id"],
+        outgoing=row["outgoing"],
+        message_id=row["message_id"],
+        date=row["date"],
+        text=row["text"],
+        entities=entities_from_json(row["entities"]),
+        silent=row["silent"],
+        noforwards=row["noforwards"],
+        reply_to=None if reply_to_box_id is None else _reply_to(reply_to_box_id, row["reply_quote"]),
+        edit_date=row["edit_date"],
+        media=row["media"],
+        media_unread=row["media_unread"],
+        reaction_unread=row["reaction_unread"],
+        peer_box_id=row["peer_box_id"],
+        flags=row["flags"],
+        pts=row["pts"],
+    )
+
+
+async def insert_boxes(connection: Connection, boxes: Sequence[MessageBox]) -> int:
+    """Writes *boxes*, sorted by key, in the caller's transaction; returns how many were new."""
+    rows = await connection.fetch(
+        SQL_INSERT,
+        [box.owner_user_id for box in boxes],
+        [box.box_id for box in boxes],
+        [box.peer.type for box in boxes],
+        [box.peer.id for box in boxes],
+        [box.from_user_id for box in boxes],
+        [box.outgoing for box in boxes],
+        [box.message_id for box in boxes],
+        [box.date for box in boxes],
+        [box.text for box in boxes],
+        [to_json(entities_to_json(box.entities)) for box in boxes],
+        [box.silent for box in boxes],
+        [box.noforwards for box in boxes],
+        [box.reply_to.box_id if box.reply_to else None for box in boxes],
+        [to_json(_quote(box.reply_to)) for box in boxes],
+        [to_json(box.media) for box in boxes],
+        [box.media_unread for box in boxes],
+        [box.peer_box_id for box in boxes],
+        [box.flags for box in boxes],
+        [box.pts for box in boxes],
+    )
+    return len(rows)
+
+
+def _quote(reply_to: ReplyTo | None) -> dict[str, Any] | None:
+    if reply_to is None or (reply_to.quote_text is None and reply_to.quote_offset is None):
+        return None
+    return {
+        "text": reply_to.quote_text,
+        "entities": entities_to_json(reply_to.quote_entities),
+        "offset": reply_to.quote_offset,
+    }
+
+
+def _reply_to(box_id: int, quote: Mapping[str, Any] | None) -> ReplyTo:
+    if quote is None:
+        return ReplyTo(box_id)
+    return ReplyTo(box_id, quote["text"], entities_from_json(quote["entities"]), quote["offset"])
