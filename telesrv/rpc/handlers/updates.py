@@ -6,7 +6,7 @@ Spec: Working with Updates.
 from __future__ import annotations
 
 from telesrv.domain.messages import MAX_PAGE
-from telesrv.domain.updates import Difference, EventKind
+from telesrv.domain.updates import DeviceState, Difference, EventKind
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl
 from telesrv.rpc.convert.updates import SEQ, event_updates, event_user_ids, state_to_tl
@@ -22,7 +22,9 @@ async def get_state(ctx: Context, request: functions.updates.GetState) -> object
 
     Spec: updates.getState.
     """
-    return state_to_tl(await ctx.store.updates.state(ctx.user_id))
+    state = await ctx.store.updates.state(ctx.user_id)
+    await _note_device(ctx, state.pts)
+    return state_to_tl(state)
 
 
 @handler(functions.updates.GetDifference)
@@ -37,9 +39,19 @@ async def get_difference(ctx: Context, request: functions.updates.GetDifference)
     asked = request.pts_limit or MAX_PAGE
     limit = min(asked, MAX_PAGE) if asked > 0 else MAX_PAGE
     difference = await ctx.store.updates.difference(ctx.user_id, request.pts, limit)
+    await _note_device(ctx, min(max(request.pts, 0), difference.state.pts))
     if not difference.events and difference.final and difference.state.pts == request.pts:
         return types.updates.DifferenceEmpty(date=difference.state.date, seq=SEQ)
     return await _difference_to_tl(ctx, difference)
+
+
+async def _note_device(ctx: Context, pts: int) -> None:
+    """Keeps how far the device has come by its own account: a difference that it was only offered, and may
+    never have received, does not count.
+    """
+    await ctx.store.updates.save_device_state(
+        ctx.caller.auth_key_id, ctx.user_id, DeviceState(pts, ctx.now())
+    )
 
 
 async def _difference_to_tl(
