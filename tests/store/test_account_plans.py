@@ -1,0 +1,74 @@
+"""Plans of the statements on accounts, keys and contacts: one owner is one partition, found by an index."""
+
+from __future__ import annotations
+
+import re
+
+from telesrv.store import Store, accounts, auth_keys, contacts, presence, users
+
+CLIENT = [1, "", "", "", "", ""]
+ONE_OWNER = [
+    (users.SQL_USER, [7]),
+    (users.SQL_KNOWN, [7, [8, 9]]),
+    (users.SQL_BLOCKED, [7, 1, [8, 9]]),
+    (presence.SQL_SEEN, [7, 5]),
+    (accounts.SQL_LOCK, [7]),
+    (accounts.SQL_SET_PROFILE, [7, "", "", ""]),
+    (accounts.SQL_SET_USERNAME, [7, None]),
+    (accounts.SQL_LOCK_KEY, [7]),
+    (accounts.SQL_MOVE_KEY, [7, 8]),
+    (accounts.SQL_KEY_USER, [7]),
+    (accounts.SQL_AUTHORIZATION, [7, 8]),
+    (accounts.SQL_AUTHORIZATIONS, [7]),
+    (accounts.SQL_TOUCH, [7, 8, 1, ""]),
+    (accounts.SQL_DEAUTHORIZE, [7, [8]]),
+    (accounts.SQL_BY_HASH, [7, 8]),
+    (accounts.SQL_OTHERS, [7, 8]),
+    (auth_keys.SQL_GET, [7]),
+    (auth_keys.SQL_BIND, [7, 8, 9]),
+    (auth_keys.SQL_SET_LAYER, [7, 8, *CLIENT]),
+    (auth_keys.SQL_DELETE, [7]),
+    (contacts.SQL_COUNT, [7]),
+    (contacts.SQL_BOOK, [7]),
+    (contacts.SQL_SEARCH_BOOK, [7, "a", "", 5]),
+    (contacts.SQL_LISTED, [7, [8, 9]]),
+    (contacts.SQL_UNBLOCK, [7, 1, 8]),
+    (contacts.SQL_IS_BLOCKED, [7, 1, 8]),
+    (contacts.SQL_BLOCKED_PAGE, [7, 0, 10]),
+    (contacts.SQL_BLOCKED_COUNT, [7]),
+    (contacts.SQL_BLOCKED_USERS, [7, 1, [8, 9]]),
+]
+SEVERAL = [
+    (users.SQL_USERS, [[7, 8]]),
+    (users.SQL_BLOCKED_BY, [[7, 8], 1, 9]),
+    (presence.SQL_LAST_SEEN, [[7, 8]]),
+    (contacts.SQL_EXISTING, [[7, 8]]),
+    (contacts.SQL_PHONES, [["1", "2"]]),
+    (contacts.SQL_SEARCH_USERNAMES, ["ab", 5]),
+    (accounts.SQL_FREE_KEYS, [[7, 8], 9]),
+    (accounts.SQL_CLEAR_DEVICES, [[7, 8], 9]),
+    (auth_keys.SQL_EXPIRED, [1, 2]),
+    (auth_keys.SQL_PURGE, [[7, 8], 1]),
+]
+
+
+async def plan(store: Store, sql: str, args: list[object]) -> str:
+    async with store.pool.transaction() as connection:
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        return "\n".join(row[0] for row in await connection.fetch("EXPLAIN " + sql, *args))
+
+
+async def test_one_owner_is_one_partition(store: Store) -> None:
+    for sql, args in ONE_OWNER:
+        text = await plan(store, sql, args)
+        partitions = set(re.findall(r"\b[a-z_]+_p\d\d\b", text))
+        assert "Seq Scan" not in text, (sql, text)
+        assert "Index" in text, (sql, text)
+        assert len(partitions) == 1, (sql, text)
+
+
+async def test_several_are_found_by_index(store: Store) -> None:
+    for sql, args in SEVERAL:
+        text = await plan(store, sql, args)
+        assert "Seq Scan" not in text, (sql, text)
+        assert "Index" in text, (sql, text)
