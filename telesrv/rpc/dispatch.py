@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -27,6 +28,7 @@ from telesrv.rpc.context import Caller, Context, RpcConfig, SessionControl
 from telesrv.rpc.errors import BUG, UNAVAILABLE, RpcError, bad_request, of_domain, unauthorized
 from telesrv.rpc.registry import Handler, Status, load
 from telesrv.tl import mt
+from telesrv.tl.schema import FUNCTION, schema
 
 if TYPE_CHECKING:
     from telesrv.domain.users import AuthKeyRecord, ClientInfo
@@ -147,7 +149,8 @@ class Dispatcher:
             self._store.compat.record(call.name, caller.layer, _client_name(caller.client))
         if call.error is not None:
             raise RpcError(call.error.error_code, call.error.error_message)
-        if served is None:
+        layer = tl.supported_layer(caller.layer or tl.LAYER)
+        if served is None or not _in_layer(served.name, layer):
             raise bad_request("METHOD_NOT_SUPPORTED")
         await self._authorize(served, caller)
         context = Context(self._store, self._config, self._clock, self._sessions, self._codes, caller, call)
@@ -203,6 +206,12 @@ class Dispatcher:
         caller.user_id = user_id
         if user_id is not None:
             self._sessions.logged_in(caller.auth_key_id, user_id)
+
+
+@cache
+def _in_layer(method: str, layer: int) -> bool:
+    """Tells whether the layer can have the method: the answer to a newer one could not be written in it."""
+    return any(variant.first <= layer for variant in schema().by_name[FUNCTION, method])
 
 
 def _client_name(client: ClientInfo) -> str:

@@ -212,6 +212,7 @@ _Answer = Callable[["Context", Any], Coroutine[Any, Any, object]]
 
 def _empty(make: Callable[[], object]) -> _Answer:
     async def answer(ctx: Context, request: Any) -> object:
+        """Answers that there is nothing of the kind."""
         return make()
 
     return answer
@@ -219,6 +220,7 @@ def _empty(make: Callable[[], object]) -> _Answer:
 
 def _empty_of_peer(make: Callable[[], object]) -> _Answer:
     async def answer(ctx: Context, request: Any) -> object:
+        """Answers that the chat has nothing of the kind."""
         peer_of(request.peer, ctx.user_id, ctx.secret)
         return make()
 
@@ -227,6 +229,7 @@ def _empty_of_peer(make: Callable[[], object]) -> _Answer:
 
 def _refused(error: str) -> _Answer:
     async def answer(ctx: Context, request: Any) -> object:
+        """Refuses by the name of the error: nothing of the kind exists."""
         raise bad_request(error)
 
     return answer
