@@ -81,6 +81,8 @@ __all__ = [
     "parse_envelope",
 ]
 
+_RPC_ERROR: Final = bytes.fromhex("19ca4421")
+
 _MAX_ACKS_IN_MESSAGE: Final = 4096
 """msgs_ack messages of the server stay below the 8,192 ids that the public limit allows."""
 
@@ -369,7 +371,8 @@ class Session:
             return False
         self._state.stop(entry)
         body = result if isinstance(result, bytes) else tl.write(result)
-        if compress and len(body) > self._limits.gzip_above_bytes:
+        # Telethon does not see an error that is packed.
+        if compress and len(body) > self._limits.gzip_above_bytes and not body.startswith(_RPC_ERROR):
             body = maybe_gzip(body)
         self._state.answer(req_msg_id, entry, body)
         return True
