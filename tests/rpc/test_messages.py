@@ -11,7 +11,7 @@ import pytest
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.tl import functions, types
-from tests.rpc.chats import Refused, Server, running
+from tests.rpc.chats import Device, Refused, Server, running
 
 
 @pytest.fixture
@@ -321,6 +321,39 @@ async def test_reading_moves_forward_only(server: Server) -> None:
     assert (await ada.read(ada)).pts_count == 0
     with pytest.raises(Refused, match="400 PEER_ID_INVALID"):
         await bob.call(functions.messages.ReadHistory(peer=types.InputPeerEmpty(), max_id=0))
+
+
+async def test_the_date_of_a_receipt(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    sent = [await ada.send(bob) for _ in range(3)]
+
+    async def date(asker: Device, other: Device, msg_id: int) -> int:
+        answer = await asker.call(functions.messages.GetOutboxReadDate(peer=asker.peer(other), msg_id=msg_id))
+        return int(answer.date)
+
+    ids = [message.id for message in (await bob.history(ada)).messages][::-1]
+    dates = []
+    for number in (1, 0, 2):
+        server.clock.advance(100)
+        await bob.read(ada, ids[number])
+        dates.append(int(server.clock.time()))
+        if number == 1:
+            with pytest.raises(Refused, match="400 MESSAGE_NOT_READ_YET"):
+                await date(ada, bob, sent[2].id)
+    assert [await date(ada, bob, message.id) for message in sent] == [dates[0], dates[0], dates[2]]
+    for asker, other, msg_id in ((bob, ada, ids[0]), (ada, ada, sent[0].id), (ada, bob, 99), (ada, bob, -1)):
+        with pytest.raises(Refused, match="400 MESSAGE_ID_INVALID"):
+            await date(asker, other, msg_id)
+
+
+async def test_a_send_with_very_many_entities_keeps_the_first(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    bold: list[types.TypeMessageEntity] = [
+        types.MessageEntityBold(offset=2 * n % 4000, length=1) for n in range(10_000)
+    ]
+    sent = await ada.send(bob, "ab" * 2048, entities=bold)
+    assert 0 < len(sent.entities) <= 100
+    assert sent.entities == (await bob.history(ada)).messages[0].entities
 
 
 async def test_nothing_else_is_unread(server: Server) -> None:

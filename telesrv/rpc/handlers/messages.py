@@ -294,6 +294,26 @@ async def read_history(ctx: Context, request: functions.messages.ReadHistory) ->
     return types.messages.AffectedMessages(pts=outcome.pts, pts_count=outcome.pts_count)
 
 
+@handler(functions.messages.GetOutboxReadDate)
+async def get_outbox_read_date(ctx: Context, request: functions.messages.GetOutboxReadDate) -> object:
+    """Returns when the peer read a message of the caller's, from the durable receipts.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID for what is no own message of this chat,
+            MESSAGE_NOT_READ_YET.
+
+    Spec: messages.getOutboxReadDate.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    box = (await _boxes(ctx, [request.msg_id])).get(request.msg_id)
+    if box is None or not box.outgoing or box.peer != peer:
+        raise bad_request("MESSAGE_ID_INVALID")
+    date = await ctx.store.messages.read_date(ctx.user_id, peer, box.box_id)
+    if date is None:
+        raise bad_request("MESSAGE_NOT_READ_YET")
+    return types.OutboxReadDate(date=date)
+
+
 @handler(functions.messages.ReadMessageContents)
 async def read_message_contents(ctx: Context, request: functions.messages.ReadMessageContents) -> object:
     """Clears nothing: no message here has contents that could be unread.
