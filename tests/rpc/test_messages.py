@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from telesrv.domain.messages import Entity, ReplyTo
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
+from telesrv.domain.text import FormattedText
 from telesrv.rpc.convert.dialogs import list_hash
+from telesrv.rpc.handlers.messages import request_digest
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
 
@@ -69,6 +72,22 @@ async def test_a_repeat_gets_the_same_answer_and_a_changed_one_none(server: Serv
         await other_device.send(bob, "once", random_id=7)
     assert len((await bob.history(ada)).messages) == 1
     assert await ada.pts() == first.pts
+
+
+def test_the_digest_covers_all_that_a_send_asks_for() -> None:
+    bold, italic = Entity("bold", 0, 1), Entity("italic", 0, 1)
+    asked = [
+        (key, Peer.user(peer), FormattedText(text, entities), reply)
+        for key in (1, 2)
+        for peer in (3, 4)
+        for text in ("a", "b")
+        for entities in ((), (bold,), (italic,), (Entity("textUrl", 0, 1, "x"),))
+        for reply in (None, ReplyTo(5), ReplyTo(5, "q"), ReplyTo(5, "q", (bold,)), ReplyTo(5, "q", (), 1))
+    ]
+    digests = {request_digest(*request) for request in asked}
+    assert len(digests) == len(asked)
+    assert {len(digest) for digest in digests} == {32}
+    assert {request_digest(*request) for request in asked} == digests
 
 
 async def test_repeats_at_the_same_time_are_one_message(server: Server) -> None:
