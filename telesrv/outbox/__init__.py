@@ -1,0 +1,1 @@
+"""The outbox: what pushes durable events to the sessions that are here."""

@@ -1,0 +1,145 @@
+"""Dispatch workers: claim owed pushes, hand them to the sessions, delete the rows.
+
+Guarantees: a row is deleted only after every session of the account in this process has the update in its
+mailbox; a push that fails is tried again with backoff and ends in the failed state that an operator sees.
+Per account, pushes go out in pts order while nothing fails, and never past a hole in pts. Concurrency:
+every bucket belongs to one worker, so no two workers push to one account. Lifecycle: `start`, then `stop`,
+which finishes the batch under way; a worker whose loop ends by a bug is logged and started again after a
+second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Sequence
+
+import structlog
+
+from telesrv.domain.errors import Unavailable
+from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxItem, OutboxRow
+from telesrv.gateway.hub import EncodedUpdate, SessionHub
+from telesrv.rpc.pushes import PushBuilder
+from telesrv.store import Store
+
+log = structlog.get_logger(__name__)
+
+_RESTART_DELAY_S = 1.0
+_SWEEP_INTERVAL_S = 1.0
+_STOP_S = 3.0
+"""For the batches under way at shutdown."""
+
+
+class OutboxDispatcher:
+    """Runs the workers of one process."""
+
+    def __init__(
+        self, store: Store, builder: PushBuilder, hub: SessionHub, *, workers: int, interval_s: float
+    ) -> None:
+        self._store = store
+        self._builder = builder
+        self._hub = hub
+        self._workers = workers
+        self._interval_s = interval_s
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+
+    def start(self) -> None:
+        """Starts the workers."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._supervise(index)) for index in range(self._workers)]
+        self._tasks.append(loop.create_task(self._sweep()))
+
+    async def stop(self) -> None:
+        """Finishes the batches under way and ends the workers."""
+        self._stopping.set()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_STOP_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    async def _supervise(self, index: int) -> None:
+        own = frozenset(range(index, OUTBOX_BUCKETS, self._workers))
+        while not self._stopping.is_set():
+            try:
+                await self._run(own)
+            except Unavailable as error:
+                log.warning("outbox waits for its store", worker=index, error=str(error))
+            except Exception:
+                log.exception("outbox worker failed; starting it again", worker=index)
+            await self._pause(_RESTART_DELAY_S)
+
+    async def _run(self, own: frozenset[int]) -> None:
+        outbox = self._store.outbox
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            buckets = await outbox.due(own)
+            while not self._stopping.is_set():
+                # A full batch leaves more behind it; a bucket with less is looked at when it is woken again.
+                buckets = {bucket for bucket in sorted(buckets) if await self._dispatch_bucket(bucket)}
+                if buckets:
+                    continue
+                waking = asyncio.ensure_future(outbox.wait(self._interval_s, own))
+                await asyncio.wait({waking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if not waking.done():
+                    waking.cancel()
+                    return
+                buckets = waking.result() or await outbox.due(own)
+        finally:
+            stopping.cancel()
+
+    async def _sweep(self) -> None:
+        """Fills what writers that died have left reserved."""
+        while not self._stopping.is_set():
+            try:
+                filled = await self._store.updates.sweep()
+            except Unavailable as error:
+                log.warning("the sweeper waits for its store", error=str(error))
+            except Exception:
+                log.exception("the sweeper failed; it goes on")
+            else:
+                if filled:
+                    log.warning("filled pts that a dead writer had reserved", count=filled)
+            await self._pause(_SWEEP_INTERVAL_S)
+
+    async def _pause(self, delay_s: float) -> None:
+        """Waits, or returns at once when the workers are to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), delay_s)
+
+    async def _dispatch_bucket(self, bucket: int) -> bool:
+        """Pushes one batch; tells whether the bucket may hold more."""
+        items = await self._store.outbox.claim(bucket)
+        if not items:
+            return False
+        by_user: defaultdict[int, list[OutboxItem]] = defaultdict(list)
+        for item in items:
+            by_user[item.row.target_user_id].append(item)
+        done: list[OutboxRow] = []
+        for user_id, owed in by_user.items():
+            try:
+                await self._push(user_id, owed)
+            except Unavailable:
+                raise
+            except Exception as error:
+                log.exception("push failed", user_id=user_id, rows=len(owed))
+                await self._store.outbox.retry([item.row for item in owed], type(error).__name__)
+            else:
+                done.extend(item.row for item in owed)
+        if done:
+            await self._store.outbox.done(done)
+        return len(items) >= self._store.config.outbox_batch
+
+    async def _push(self, user_id: int, items: Sequence[OutboxItem]) -> None:
+        if not self._hub.has_sessions(user_id):
+            return
+        for push in await self._builder.build(user_id, items):
+            self._hub.push(
+                user_id,
+                EncodedUpdate(push.update),
+                exclude_auth_key_id=push.exclude_auth_key_id,
+                exclude_session_id=push.exclude_session_id,
+            )

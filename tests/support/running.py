@@ -1,0 +1,88 @@
+"""A whole server as a process of its own, as an operator would start it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+READY = b"telesrv ready on "
+
+
+def free_port() -> int:
+    """Returns a loopback port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RunningServer:
+    """`telesrv` under its own data directory, with its own PostgreSQL and Valkey."""
+
+    def __init__(self, data_dir: Path, **settings: str) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self.log_file = data_dir / "server.log"
+        self.process: asyncio.subprocess.Process | None = None
+        self._settings = settings
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment the server and the admin CLI run with."""
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TELESRV_")},
+            "TELESRV_DATA_DIR": str(self.data_dir),
+            "TELESRV_LISTEN": f"127.0.0.1:{self.port}",
+            "TELESRV_METRICS_LISTEN": "",
+            "TELESRV_DEV_AUTH_CODE": "12345",
+            "TELESRV_MESSAGE_RATE_LIMIT": "0",
+            **self._settings,
+        }
+
+    @property
+    def public_key(self) -> Path:
+        """The server's public RSA key."""
+        return self.data_dir / "server_rsa.pub.pem"
+
+    async def start(self) -> None:
+        """Starts the server and waits for its ready line.
+
+        Raises:
+            AssertionError: it ended instead; the message has its log.
+        """
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self.log_file.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "telesrv",
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=self.environment,
+            )
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            if line.startswith(READY):
+                return
+        await self.process.wait()
+        raise AssertionError(f"the server did not start:\n{self.log_file.read_text()[-4000:]}")
+
+    async def stop(self) -> int:
+        """Stops the server by SIGTERM; returns its exit code."""
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        return await self.process.wait()
+
+    async def kill(self) -> None:
+        """Kills the server process as a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
+    def log_text(self) -> str:
+        """Returns what the server has logged."""
+        return self.log_file.read_text()
