@@ -233,8 +233,10 @@ def _line(error: Any) -> str:
     if error["type"] == "value_error":
         advice = str(context.get("error", error["msg"]))
     else:
-        advice = _REASONS.get(error["type"], error["msg"]).format(**context)
-    value = "(hidden)" if _is_secret(field) else str(error["input"])
+        numbers = {name: f"{value:g}" for name, value in context.items() if isinstance(value, int | float)}
+        advice = _REASONS.get(error["type"], error["msg"]).format(**numbers)
+    given = error["input"]
+    value = "(hidden)" if _is_secret(field) else f"{given:g}" if isinstance(given, float) else str(given)
     return f"{PREFIX}{field.upper()}={value}: {advice}"
 
 

@@ -189,6 +189,11 @@ async def _apply(
                     "put it back and add a new file"
                 )
             return False
+        newest = await connection.fetchval("SELECT max(number) FROM schema_migrations") or 0
+        if newest > migration.number:
+            raise MigrationError(
+                f"{migration.name}.sql comes after number {newest} was applied; give it a number above that"
+            )
         try:
             await connection.execute(render(migration.text, partitions))
         except (asyncpg.PostgresError, MigrationError) as error:

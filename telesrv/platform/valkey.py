@@ -10,7 +10,6 @@ import redis.asyncio
 import redis.exceptions
 
 from telesrv.platform.account import Account
-from telesrv.platform.errors import PlatformError
 from telesrv.platform.process import Child
 
 
@@ -67,8 +66,6 @@ class Valkey(Child):
         client = redis.asyncio.Redis.from_url(self.url())
         try:
             await client.ping()
-        except redis.exceptions.AuthenticationError:
-            raise PlatformError(f"another server answers on {self.socket}; end it and start again") from None
         except (redis.exceptions.RedisError, OSError):
             return False
         finally:
