@@ -88,6 +88,19 @@ async def test_presence_is_kept_and_mutual_contacts_see_it_at_once(server: Serve
     assert len(server.sessions.told) == count
 
 
+async def test_who_is_blocked_does_not_see_the_presence(server: Server) -> None:
+    ada, adas = await server.account("Ada")
+    bob, bobs = await server.account("Bob")
+    for device, phone in ((ada, bobs), (bob, adas)):
+        contact = types.InputPhoneContact(client_id=1, phone=phone, first_name="X", last_name="")
+        await device.call(functions.contacts.ImportContacts(contacts=[contact]))
+    named = await ada.input_user(bobs)
+    peer = types.InputPeerUser(user_id=named.user_id, access_hash=named.access_hash)
+    await ada.call(functions.contacts.Block(id=peer))
+    await ada.call(functions.account.UpdateStatus(offline=False))
+    assert not [told for told in server.sessions.told if told[0] == "push"]
+
+
 async def test_users_the_caller_cannot_name_are_empty(server: Server) -> None:
     _, adas = await server.account("Ada")
     bob, _ = await server.account("Bob")

@@ -147,11 +147,13 @@ async def test_signing_up_needs_the_code_and_a_name(server: Server) -> None:
         )
 
 
-@pytest.mark.parametrize("phone", ["", "abc", "0", "+", "1" * 40, "12\x0034567", "１２３４５６７"])
-async def test_what_is_no_number_is_refused(server: Server, phone: str) -> None:
+async def test_what_is_no_number_is_refused(server: Server) -> None:
     device = await server.device()
-    with pytest.raises(Refused, match="400 PHONE_NUMBER_INVALID"):
-        await device.send_code(phone)
+    for phone in ["", "abc", "0", "+", "1" * 40, "12\x0034567", "１２３４５６７"]:
+        with pytest.raises(Refused, match="400 PHONE_NUMBER_INVALID"):
+            await device.send_code(phone)
+    with pytest.raises(Refused, match="400 PHONE_NUMBER_BANNED"):
+        await device.send_code("42777")
 
 
 async def test_codes_are_limited(server: Server) -> None:

@@ -156,6 +156,22 @@ async def test_block_and_unblock(server: Server) -> None:
     assert (await ada.call(functions.contacts.GetBlocked(offset=0, limit=100))).blocked == []
 
 
+async def test_a_deleted_account_is_shown_as_such_and_cannot_be_added(server: Server) -> None:
+    ada, _ = await server.account("Ada")
+    _, phone = await server.account("Bob")
+    bob = await ada.input_user(phone)
+    await server.store.pool.execute("UPDATE users SET deleted = true WHERE user_id = $1", bob.user_id)
+    [shown] = await ada.call(functions.users.GetUsers(id=[bob]))
+    assert (shown.deleted, shown.first_name, shown.phone) == (True, None, None)
+    with pytest.raises(Refused, match="400 CONTACT_ID_INVALID"):
+        await add(ada, bob, "X")
+    with pytest.raises(Refused, match="400 PHONE_NOT_OCCUPIED"):
+        await ada.call(functions.contacts.ResolvePhone(phone=phone))
+    peer = types.InputPeerUser(user_id=bob.user_id, access_hash=bob.access_hash)
+    with pytest.raises(Refused, match="400 PEER_ID_INVALID"):
+        await ada.call(functions.contacts.Block(id=peer))
+
+
 async def test_who_cannot_be_blocked(server: Server) -> None:
     ada, _ = await server.account()
     with pytest.raises(Refused, match="400 CONTACT_ID_INVALID"):

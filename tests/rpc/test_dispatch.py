@@ -241,12 +241,12 @@ START_UP = (
 )
 
 
-@pytest.mark.parametrize("method", START_UP, ids=lambda method: method.CONSTRUCTOR_NAME)
-async def test_start_up_calls_are_answered(server: Server, method: Any) -> None:
+async def test_start_up_calls_are_answered(server: Server) -> None:
     device, _ = await server.account()
-    answer = await device.call(method)
-    expires = getattr(answer, "expires", None)
-    assert expires is None or expires > server.clock.time() + 3600
+    for method in START_UP:
+        answer = await device.call(method)
+        expires = getattr(answer, "expires", None)
+        assert expires is None or expires > server.clock.time() + 3600, method
 
 
 async def test_old_layers_get_their_own_kind_of_answer(server: Server) -> None:

@@ -65,10 +65,17 @@ async def update_status(ctx: Context, request: functions.account.UpdateStatus) -
     if after is None or (before is not None and status_to_tl(before, now) == status_to_tl(after, now)):
         return True
     update = types.UpdateUserStatus(user_id=user_id, status=status_to_tl(after, now))
-    told = [entry.contact_user_id for entry in await ctx.store.contacts.list(user_id) if entry.mutual]
-    for contact_id in told[:MAX_STATUS_PUSHES]:
+    for contact_id in await _who_sees_presence(ctx):
         ctx.sessions.push_transient(contact_id, update)
     return True
+
+
+async def _who_sees_presence(ctx: Context) -> list[int]:
+    """Returns the mutual contacts, without those whom the caller has blocked."""
+    book = await ctx.store.contacts.list(ctx.user_id)
+    mutual = [entry.contact_user_id for entry in book if entry.mutual][:MAX_STATUS_PUSHES]
+    views = await ctx.store.users.views(ctx.user_id, mutual)
+    return [user_id for user_id, view in views.items() if not view.blocked]
 
 
 @handler(functions.account.UpdateProfile)

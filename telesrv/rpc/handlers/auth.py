@@ -15,6 +15,7 @@ from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import ProtocolError
 from telesrv.mtproto.exchange import verify_bind_temp_auth_key
 from telesrv.rpc import exported_auth, fields
+from telesrv.rpc.convert.users import SERVICE_PHONE
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import self_to_tl
@@ -47,6 +48,8 @@ def phone_of(text: str) -> str:
 async def send_code(ctx: Context, request: functions.auth.SendCode) -> types.auth.SentCode:
     """Makes a login code and takes it to the owner: to the account's other devices, else by the sender."""
     phone = phone_of(request.phone_number)
+    if phone == SERVICE_PHONE:
+        raise bad_request("PHONE_NUMBER_BANNED")
     user = await ctx.store.accounts.by_phone(phone)
     devices = [] if user is None else await ctx.store.accounts.authorizations(user.user_id)
     code = await ctx.store.codes.create(phone, ctx.caller.auth_key_id, now=ctx.now())
@@ -237,6 +240,7 @@ def _send_by_sms(ctx: Context, code: LoginCode) -> types.auth.SentCode:
     return types.auth.SentCode(
         type=types.auth.SentCodeTypeSms(length=code.length),
         phone_code_hash=code.phone_code_hash,
+        next_type=types.auth.CodeTypeSms(),
         timeout=RESEND_AFTER_S,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from telesrv.domain.contacts import LOOKUPS_PER_DAY, MAX_BLOCKED_PAGE, MAX_FOUND, MAX_IMPORT
+from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.usernames import is_valid_username
@@ -94,14 +95,17 @@ async def add_contact(ctx: Context, request: functions.contacts.AddContact) -> t
     last_name = fields.name(request.last_name, "CONTACT_NAME_EMPTY", required=False)
     if not first_name and not last_name:
         raise bad_request("CONTACT_NAME_EMPTY")
-    await ctx.store.contacts.add(
-        ctx.user_id,
-        user_id,
-        first_name,
-        last_name,
-        maybe_phone(request.phone) or "",
-        request.add_phone_privacy_exception,
-    )
+    try:
+        await ctx.store.contacts.add(
+            ctx.user_id,
+            user_id,
+            first_name,
+            last_name,
+            maybe_phone(request.phone) or "",
+            request.add_phone_privacy_exception,
+        )
+    except PeerInvalid as error:
+        raise bad_request("CONTACT_ID_INVALID") from error
     return await _settings_of(ctx, [user_id])
 
 

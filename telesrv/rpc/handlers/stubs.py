@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_RANDOM_BYTES: Final = 1024
 MAX_FILTERS: Final = 32
+MAX_USERS: Final = 200
 
 f, t = functions, types
 
@@ -328,6 +329,8 @@ async def get_requirements_to_contact(
     ctx: Context, request: functions.users.GetRequirementsToContact
 ) -> list[types.TypeRequirementToContact]:
     """Answers that everybody may be written to."""
+    if len(request.id) > MAX_USERS:
+        raise bad_request("LIMIT_INVALID")
     for input_user in request.id:
         user_of(input_user, ctx.user_id, ctx.secret)
     return [t.RequirementToContactEmpty() for _ in request.id]
