@@ -123,11 +123,8 @@ async def test_after_our_own_sudden_death_nothing_runs_on_and_nothing_is_lost(ma
 async def test_everything_killed_at_once_is_recovered(made_data_dir: Path) -> None:
     servers = EmbeddedServers(made_data_dir, postgres_settings=FAST)
     await write(await servers.start(), "before")
-    for directory, name in (
-        (made_data_dir / "postgres", "postgres"),
-        (made_data_dir / "valkey", "valkey-server"),
-    ):
-        for pid in leftovers(directory, name):
+    for name, program in (("postgres", "postgres"), ("valkey", "valkey-server")):
+        for pid in leftovers(made_data_dir / name, program):
             os.kill(pid, signal.SIGKILL)
     await servers.stop()
     # The process id in the lock file is a living process of another kind now.
