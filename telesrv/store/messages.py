@@ -174,8 +174,9 @@ class MessageStore:
     ) -> HistoryPage:
         """Returns a page of a chat, newest first.
 
-        The page begins *add_offset* messages below the first one older than *offset_id* and *offset_date*
-        (above it when negative); 0 means no bound. Of these, ids below *max_id* and above *min_id* count.
+        The page begins *add_offset* messages below the first one older than *offset_id*, or without one than
+        *offset_date* (above it when negative); 0 means no bound. Clients page on with both, and many
+        messages may share a second: the id decides. Of these, ids below *max_id* and above *min_id* count.
 
         Args:
             add_offset: is cut to -100 to 100.
@@ -189,10 +190,11 @@ class MessageStore:
         total = await self._pool.fetchval(SQL_COUNT, *chat) or 0
         if limit == 0 or total == 0:
             return HistoryPage((), total)
-        anchor = offset_id if 0 < offset_id <= MAX_ID else MAX_ID
-        if 0 < offset_date <= MAX_ID:
-            before = await self._pool.fetchval(SQL_BEFORE_DATE, *chat, offset_date)
-            anchor = min(anchor, (before or 0) + 1)
+        anchor = MAX_ID
+        if 0 < offset_id <= MAX_ID:
+            anchor = offset_id
+        elif 0 < offset_date <= MAX_ID:
+            anchor = (await self._pool.fetchval(SQL_BEFORE_DATE, *chat, offset_date) or 0) + 1
         upper = max_id if 0 < max_id <= MAX_ID else MAX_ID
         lower = max(0, min(min_id, MAX_ID))
         rows: list[Record] = []
