@@ -124,6 +124,14 @@ async def test_users_the_caller_cannot_name_are_empty(server: Server) -> None:
             await bob.call(functions.users.GetFullUser(id=bad))
 
 
+async def test_everybody_can_name_the_service_account(server: Server) -> None:
+    ada, _ = await server.account("Ada")
+    unknown, wrong = (types.InputUser(user_id=777_000, access_hash=hash_) for hash_ in (0, 5))
+    [service, nobody] = await ada.call(functions.users.GetUsers(id=[unknown, wrong]))
+    assert (service.verified, service.phone, service.access_hash != 0) == (True, "42777", True)
+    assert isinstance(nobody, types.UserEmpty)
+
+
 async def test_the_action_bar_offers_what_is_not_done_yet(server: Server) -> None:
     ada, _ = await server.account("Ada")
     _, phone = await server.account("Bob")

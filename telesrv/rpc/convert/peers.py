@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from telesrv.domain.peers import Peer, PeerType, access_hash_matches
+from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType, access_hash_matches
 from telesrv.rpc.errors import bad_request
 from telesrv.tl import types
 
@@ -59,9 +59,9 @@ def user_of(
 
 
 def _user(user_id: int, access_hash: int, viewer_user_id: int, secret: bytes, error: str) -> Peer:
-    if user_id == viewer_user_id:
-        return Peer.user(user_id)
     peer = Peer.user(user_id)
+    if user_id == viewer_user_id or (user_id == SERVICE_USER_ID and access_hash == 0):
+        return peer  # everybody knows oneself and the service
     if user_id <= 0 or not access_hash_matches(secret, viewer_user_id, peer, access_hash):
         raise bad_request(error)
     return peer
