@@ -78,8 +78,10 @@ class Committer:
         item = _Item(request, asyncio.get_running_loop().create_future())
         item.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            await asyncio.wait_for(self._queue.put(item), self._wait_s)
-            return await asyncio.wait_for(asyncio.shield(item.done), 4 * self._wait_s)
+            async with asyncio.timeout(self._wait_s):
+                await self._queue.put(item)
+            async with asyncio.timeout(4 * self._wait_s):
+                return await asyncio.shield(item.done)
         except TimeoutError as error:
             raise Unavailable("too many messages wait") from error
 

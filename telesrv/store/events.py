@@ -169,12 +169,16 @@ class EventLog:
         It never raises for a server that is away: what could not be written stays noted and is swept.
         """
         grants = [grant for grant in grants if grant.pts]
-        try:
-            filled = await self.fill(grants)
-        except (Unavailable, *REPEATABLE):
-            return 0
-        self._ids.settle(grants)
-        return filled
+        for _ in range(3):
+            try:
+                filled = await self.fill(grants)
+            except REPEATABLE:
+                continue
+            except Unavailable:
+                break
+            self._ids.settle(grants)
+            return filled
+        return 0
 
     async def fill(self, grants: Sequence[Grant]) -> int:
         """Puts noops in place of reservations whose last pts is not in the log; returns how many noops.

@@ -1,0 +1,193 @@
+"""Pushes that are owed: claims, leases, order and failure."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from telesrv.clock import FakeClock
+from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, OutboxItem, bucket_of
+from telesrv.store import Store, StoreConfig
+from telesrv.store.ids import Want
+from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, claim_all, deliver_all, send, send_many
+
+BUCKET = bucket_of(BORIS)
+ALL = range(OUTBOX_BUCKETS)
+
+
+@pytest.fixture(autouse=True)
+async def users(store: Store) -> None:
+    await add_users(store, ANNA, BORIS, CLARA)
+
+
+def rows_of(items: list[OutboxItem]) -> list[int]:
+    return [item.row.pts for item in items]
+
+
+def test_buckets_are_even_and_fixed() -> None:
+    counts = [0] * OUTBOX_BUCKETS
+    for user_id in range(10_000):
+        counts[bucket_of(user_id)] += 1
+    assert min(counts) > 100
+    assert [bucket_of(user_id) for user_id in (1, 2, 777000, 2**40 - 1)] == [39, 15, 26, 43]
+
+
+async def test_claims_are_in_order_with_event_and_box(store: Store) -> None:
+    await send_many(store, ANNA, BORIS, 10)
+    items = await store.outbox.claim(BUCKET)
+    assert rows_of(items) == list(range(1, 11))
+    for item in items:
+        assert (item.event.kind, item.event.pts) == (EventKind.NEW_MESSAGE, item.row.pts)
+        assert item.box is not None
+        assert item.box.box_id == item.event.box_id
+        assert item.row.attempts == 1
+    await store.outbox.done([item.row for item in items])
+    assert await store.outbox.claim(BUCKET) == []
+
+
+async def test_leased_rows_are_nobody_elses_until_the_lease_ends(store: Store, clock: FakeClock) -> None:
+    await send_many(store, ANNA, BORIS, 3)
+    assert len(await store.outbox.claim(BUCKET)) == 3
+    assert await store.outbox.claim(BUCKET) == []
+    assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
+    clock.advance(store.config.outbox_lease_s + 1)
+    assert await store.outbox.due(ALL) == {bucket_of(ANNA), BUCKET}
+    items = await store.outbox.claim(BUCKET)
+    assert [(item.row.pts, item.row.attempts) for item in items] == [(1, 2), (2, 2), (3, 2)]
+
+
+async def test_an_account_with_leased_rows_is_passed_over(store: Store) -> None:
+    await send_many(store, ANNA, BORIS, 3)
+    first = await store.outbox.claim(BUCKET, limit=2)
+    assert rows_of(first) == [1, 2]
+    assert await store.outbox.claim(BUCKET) == []
+    await store.outbox.done([item.row for item in first])
+    assert rows_of(await store.outbox.claim(BUCKET)) == [3]
+
+
+async def test_concurrent_claimants_share_no_row_and_break_no_order(
+    store: Store, store_config: StoreConfig
+) -> None:
+    receivers = list(range(3_000, 3_020))
+    await add_users(store, *receivers)
+    await asyncio.gather(*(send(store, ANNA, to) for _ in range(30) for to in receivers))
+    others = [await Store.open(replace(store_config, node=node)) for node in (2, 3)]
+    delivered: list[OutboxItem] = []
+
+    async def work(worker: Store) -> None:
+        idle = 0
+        while idle < 3:
+            found = 0
+            for bucket in await worker.outbox.due(ALL):
+                items = await worker.outbox.claim(bucket, limit=7)
+                delivered.extend(items)
+                await worker.outbox.done([item.row for item in items])
+                found += len(items)
+            idle = 0 if found else idle + 1
+
+    try:
+        await asyncio.gather(*(work(worker) for worker in (store, *others)))
+    finally:
+        for other in others:
+            await other.close()
+    keys = [(item.row.target_user_id, item.row.pts) for item in delivered]
+    assert len(keys) == len(set(keys)) == 2 * 30 * 20
+    for user_id in (ANNA, *receivers):
+        order = [pts for target, pts in keys if target == user_id]
+        assert all(one < other for one, other in pairwise(order))
+    stats = await store.outbox.stats()
+    assert (stats.waiting, stats.leased, stats.failed) == (0, 0, 0)
+
+
+async def test_accounts_of_a_bucket_take_turns(store: Store) -> None:
+    same = [user_id for user_id in range(10_000, 20_000) if bucket_of(user_id) == BUCKET][:3]
+    await add_users(store, *same)
+    for user_id in same:
+        await send_many(store, ANNA, user_id, 6)
+    order = []
+    for _ in range(9):
+        items = await store.outbox.claim(BUCKET, limit=2)
+        order.append(items[0].row.target_user_id)
+        await store.outbox.done([item.row for item in items])
+    assert order[:3] == same
+
+
+async def test_rows_beyond_a_hole_wait_for_it(store: Store, clock: FakeClock) -> None:
+    await send(store, ANNA, BORIS)
+    await store.ids.take([Want(BORIS, pts=1)])
+    await send_many(store, ANNA, BORIS, 2)
+    items = await store.outbox.claim(BUCKET)
+    assert rows_of(items) == [1]
+    await store.outbox.done([item.row for item in items])
+    clock.advance(1)
+    assert await store.outbox.claim(BUCKET) == []
+    clock.advance(60)
+    assert await store.updates.sweep() == 1
+    items = await store.outbox.claim(BUCKET)
+    assert rows_of(items) == [2, 3, 4]
+    assert [item.row.attempts for item in items] == [1, 1, 1]
+    assert items[0].event.kind is EventKind.NOOP
+
+
+async def test_a_mark_that_lags_is_walked(store: Store, store_config: StoreConfig) -> None:
+    await send_many(store, ANNA, BORIS, 150)
+    await deliver_all(store)
+    await send(store, ANNA, BORIS)
+    other = await Store.open(store_config)
+    try:
+        assert rows_of(await other.outbox.claim(BUCKET)) == [151]
+    finally:
+        await other.close()
+
+
+async def test_retries_back_off_and_end_as_failed(store: Store, clock: FakeClock) -> None:
+    await send(store, ANNA, BORIS)
+    attempts = 0
+    while (await store.outbox.stats()).failed == 0:
+        items = await store.outbox.claim(BUCKET)
+        if not items:
+            clock.advance(1)
+            continue
+        attempts += 1
+        await store.outbox.retry([item.row for item in items], "no\0 way")
+        assert await store.outbox.claim(BUCKET) == []
+    assert attempts == store.config.outbox_attempts
+    [failed] = await store.outbox.failed()
+    assert (failed.target_user_id, failed.pts, failed.last_error) == (BORIS, 1, "no way")
+    assert await store.outbox.claim(BUCKET) == []
+    assert await store.outbox.requeue_failed() == 1
+    assert await store.outbox.failed() == []
+    [item] = await store.outbox.claim(BUCKET)
+    assert (item.row.attempts, item.event.pts) == (1, 1)
+
+
+async def test_a_row_that_backs_off_does_not_stop_later_ones(store: Store) -> None:
+    await send(store, ANNA, BORIS)
+    items = await store.outbox.claim(BUCKET)
+    await store.outbox.retry([item.row for item in items], "later")
+    await send(store, ANNA, BORIS)
+    assert rows_of(await store.outbox.claim(BUCKET)) == [2]
+
+
+async def test_commits_wake_the_buckets_they_wrote(store: Store) -> None:
+    assert await store.outbox.wait(0) == set()
+    waiting = asyncio.create_task(store.outbox.wait(60))
+    await send(store, ANNA, BORIS)
+    assert await waiting == {bucket_of(ANNA), BUCKET}
+    assert await store.outbox.wait(0) == set()
+    await store.updates.append(CLARA, EventKind.CONTACTS_RESET, date=DATE)
+    assert await store.outbox.wait(0, {BUCKET}) == set()
+    assert await store.outbox.wait(60, {bucket_of(CLARA)}) == {bucket_of(CLARA)}
+
+
+async def test_exclusions_reach_the_claimant(store: Store) -> None:
+    await store.updates.append(
+        ANNA, EventKind.CONTACTS_RESET, payload={"user_ids": [1]}, date=DATE, auth_key_id=-5, session_id=2**62
+    )
+    [item] = await claim_all(store)
+    assert (item.row.exclude_auth_key_id, item.row.exclude_session_id) == (-5, 2**62)
+    assert item.event.payload == {"user_ids": [1]}
+    assert item.box is None
