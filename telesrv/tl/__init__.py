@@ -1,7 +1,8 @@
 """TL: the schema of every layer, its generated classes, and their bytes.
 
-`read` takes the bytes of any layer and gives instances of the newest layer's classes (`types`, `functions`, `mt`);
-`write` gives the bytes of the layer it is told. Importing this package loads nothing; each part loads when it is used.
+`read` takes the bytes of any layer and gives instances of the newest layer's classes (`types`, `functions`,
+`mt`); `write` gives the bytes of the layer it is told. Importing this package loads nothing; each part loads
+when it is used.
 
 Spec: TL Language
 """

@@ -27,7 +27,8 @@ class TLObject:
         shown = ", ".join(
             f"{name}={value!r}" for name, value in values if value is not None and value is not False
         )
-        return f"{self.__class__.__module__.removeprefix('telesrv.tl.').replace('_root.', '')}.{type(self).__name__}({shown})"
+        module = self.__class__.__module__.removeprefix("telesrv.tl.").removesuffix("._root")
+        return f"{module}.{type(self).__name__}({shown})"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields by name, objects as they are."""

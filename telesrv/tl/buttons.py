@@ -43,7 +43,8 @@ def _class_name(constructor: str) -> str:
 
 
 def inline_row_up(row: Any) -> Any:
-    """Returns an older row of an inline keyboard as the newest layer's; what it has no word for is disabled."""
+    """Returns an older row of an inline keyboard as the newest layer's; what it has no word for is
+    disabled."""
     types = _types()
     made = []
     for button in row.buttons:
@@ -54,7 +55,8 @@ def inline_row_up(row: Any) -> Any:
 
 
 def inline_row_down(row: Any) -> Any:
-    """Returns a row of an inline keyboard in the older constructors; a disabled button becomes an empty callback."""
+    """Returns a row of an inline keyboard in the older constructors; a disabled button becomes an empty
+    callback."""
     types = _types()
     made = []
     for button in row.buttons:
@@ -67,7 +69,8 @@ def inline_row_down(row: Any) -> Any:
 
 
 def up(button: Any) -> Any:
-    """Returns a gone constructor of a reply keyboard's button as the newest layer's; unknown kinds send their text."""
+    """Returns a gone constructor of a reply keyboard's button as the newest layer's; unknown kinds send their
+    text."""
     types = _types()
     name, fields = _REPLY.get(button.CONSTRUCTOR_NAME, ("ButtonTypeDefault", ()))
     type_ = getattr(types, name)(**{field: getattr(button, field) for field in fields})
@@ -75,7 +78,8 @@ def up(button: Any) -> Any:
 
 
 def down(button: Any) -> Any:
-    """Returns the newest layer's reply keyboard button in its older constructor; itself when it has no own one."""
+    """Returns the newest layer's reply keyboard button in its older constructor; itself when it has no own
+    one."""
     name, fields = _REPLY_BACK.get(type(button.type).__name__, ("", ()))
     if not name:
         return button

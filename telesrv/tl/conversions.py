@@ -1,6 +1,7 @@
 """Fields that kept their name and changed their type: one pair of functions for each pair of types.
 
-`up` makes the newest layer's value of an older one's, `down` the older one's of the newest. Neither is given None.
+`up` makes the newest layer's value of an older one's, `down` the older one's of the newest. Neither is given
+None.
 
 Spec: TL Language
 """

@@ -1,12 +1,13 @@
 """The value of a required field that nobody gave: empty, but of the right type.
 
-Wanted when a field became required after a client's layer, or is required in that layer and gone (or optional) since.
+Wanted when a field became required after a client's layer, or is required in that layer and gone (or
+optional) since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -34,7 +35,7 @@ _CHOSEN = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def default(type_: str, layer: int = LAYER) -> Callable[[], Any]:
     """Returns a function that makes a new empty value of a TL type, of a constructor that `layer` has."""
     if type_ in _SCALARS:

@@ -1,9 +1,9 @@
 """From the newest classes to what an older layer can say: what the writer calls where the two differ.
 
-Four kinds of rule. RULES and TYPE_RULES replace an object whose constructor the layer does not have (in a vector or an
-optional field one without a rule is left out; where one is required, having no rule is an error). CONTENT names what an
-object must be able to say: without it the whole object goes. OBJECTS gives the fields that only the older variant has.
-RESULTS gives the answers whose type changed.
+Four kinds of rule. RULES and TYPE_RULES replace an object whose constructor the layer does not have (in a
+vector or an optional field one without a rule is left out; where one is required, having no rule is an
+error). CONTENT names what an object must be able to say: without it the whole object goes. OBJECTS gives the
+fields that only the older variant has. RESULTS gives the answers whose type changed.
 
 Spec: TL Language
 """
@@ -21,7 +21,8 @@ Rule = Callable[[Any], Any]
 
 
 def conversion(layer: int, new: Field, old: Field) -> Rule:
-    """Returns the conversion of a field to the type that `layer` has; KeyError, a bug of ours, when there is none."""
+    """Returns the conversion of a field to the type that `layer` has; KeyError, a bug of ours, when there is
+    none."""
     return conversions.down(new, old, layer)
 
 
@@ -107,7 +108,8 @@ TYPE_RULES: dict[str, Rule] = {
     "auth.SentCodeType": _sms_code,
 }
 
-# In place of an update that cannot be said where one must be (updateShort): a client then asks for its config.
+# In place of an update that cannot be said where one must be (updateShort): a client then asks for its
+# config.
 REQUIRED_RULES: dict[str, Rule] = {"Update": _new("UpdateConfig")}
 
 # The attribute whose constructor the layer must have, else nothing of the object can be said.
@@ -126,7 +128,7 @@ CONTENT = {
 REWRITES: dict[str, Rule] = {"keyboardButton": buttons.down}
 
 
-# -- fields that only an older variant has --------------------------------------------------------------------------
+# -- fields that only an older variant has -------------------------------------------------------------------
 
 
 def _config(x: Any, layer: int) -> dict[str, Any]:
@@ -249,7 +251,7 @@ OBJECTS: dict[str, Callable[[Any, int], dict[str, Any]]] = {
     "account.updateColor": _color,
 }
 
-# -- answers whose type changed: newest RESULT -> (the older one, its value) -----------------------------------------
+# -- answers whose type changed: newest RESULT -> (the older one, its value) ---------------------------------
 
 
 def _app_config(x: Any) -> Any:

@@ -13,7 +13,8 @@ _AUTO_HEADER = zlib.MAX_WBITS | 32
 def inflate(packed: bytes, limit: int) -> bytes:
     """Returns the whole content of a gzip or zlib stream, never having built more than `limit` bytes of it.
 
-    Raises LimitExceeded when there is more, TLError when the stream is broken, unfinished or followed by bytes.
+    Raises LimitExceeded when there is more, TLError when the stream is broken, unfinished or followed by
+    bytes.
 
     Spec: Service Messages
     """

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Limits:
     """Each bound is checked before anything of that size is built.
 
-    vector_items: of one vector. No client sends more than a few thousand (contacts, acknowledgements); a vector is
-        also never longer than the bytes that are left allow.
+    vector_items: of one vector. No client sends more than a few thousand (contacts, acknowledgements);
+        a vector is also never longer than the bytes that are left allow.
     string_bytes: of one string or bytes; the largest honest one is an upload part of 512 KiB.
     depth: nested objects; wrappers and rich text stay below twenty.
     inflated_bytes: of all gzip_packed of one read together; a gzip of 1 MiB can claim a thousand times that.

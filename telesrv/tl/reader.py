@@ -1,11 +1,12 @@
 """Reads objects: straight-line code, written and compiled once for each constructor id on its first use.
 
-A reader finds the constructor by id, whatever layer it is of, and fills the newest layer's class by field name: a field
-that its layer lacked gets its default, one whose type changed is converted (`upgrade`). Every boxed position has a table
-of the ids that its TL type allows, so a handler never meets an object of a type that the schema does not promise.
+A reader finds the constructor by id, whatever layer it is of, and fills the newest layer's class by field
+name: a field that its layer lacked gets its default, one whose type changed is converted (`upgrade`). Every
+boxed position has a table of the ids that its TL type allows, so a handler never meets an object of a type
+that the schema does not promise.
 
-Readers check offsets only where a wrong one would go on unnoticed: struct and indexing raise at the end of the bytes,
-and slices that ran over it are found by the one comparison at the end of `read`.
+Readers check offsets only where a wrong one would go on unnoticed: struct and indexing raise at the end of
+the bytes, and slices that ran over it are found by the one comparison at the end of `read`.
 
 Spec: Binary Data Serialization
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
-from telesrv.tl import upgrade
+from telesrv.tl import defaults, upgrade
 from telesrv.tl.errors import LimitExceeded, TLError, TrailingBytes, Truncated, UnknownConstructor
 from telesrv.tl.gzip import GZIP_PACKED, inflate
 from telesrv.tl.limits import DEFAULT_LIMITS, Budget, Limits
@@ -157,7 +158,7 @@ def _read_false(b: bytes, o: int, d: int, c: Budget) -> tuple[bool, int]:
     return False, o
 
 
-# -- what the generated code calls ----------------------------------------------------------------------------------
+# -- what the generated code calls ---------------------------------------------------------------------------
 
 
 def read_string(b: bytes, o: int, c: Budget) -> tuple[bytes, int]:
@@ -195,7 +196,7 @@ def too_deep() -> NoReturn:
     raise LimitExceeded("objects are nested too deeply")
 
 
-# -- the code writer ------------------------------------------------------------------------------------------------
+# -- the code writer -----------------------------------------------------------------------------------------
 
 
 def reader(variant: Variant) -> Read:
@@ -299,7 +300,7 @@ class _Source:
         """The expression of a field that the variant's layer did not have."""
         if field.optional:
             return "False" if field.type == "true" else "None"
-        return self.bind("default", upgrade.default(field.type)) + "()"
+        return self.bind("default", defaults.default(field.type)) + "()"
 
     def _nests(self, type_: str) -> bool:
         if item := vector_item(type_):

@@ -1,7 +1,8 @@
 """From an older layer's fields to the newest class: what the reader calls where the two differ.
 
-A field that became required gets an empty value (`defaults`), one that changed its type is converted (`conversions`),
-and what an older layer said by another field is carried over by one function per constructor here.
+A field that became required gets an empty value (`defaults`), one that changed its type is converted
+(`conversions`), and what an older layer said by another field is carried over by one function per constructor
+here.
 
 Spec: TL Language
 """
@@ -12,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from telesrv.tl import conversions
-from telesrv.tl.defaults import default as default
 from telesrv.tl.schema import Field, Variant
 
 # Called with the filled object and the older layer's fields that its class no longer has.
@@ -20,7 +20,8 @@ Hook = Callable[[Any, dict[str, Any]], None]
 
 
 def conversion(variant: Variant, old: Field, new: Field) -> Callable[[Any], Any]:
-    """Returns the conversion of a field to the type it has now; KeyError, a bug of ours, when there is none."""
+    """Returns the conversion of a field to the type it has now; KeyError, a bug of ours, when there is
+    none."""
     return conversions.up(old, new)
 
 

@@ -1,8 +1,10 @@
-"""Writes objects for a session's layer: straight-line code, compiled once per class and layer on its first use.
+"""Writes objects for a session's layer: straight-line code, compiled once per class and layer on its first
+use.
 
-Every boxed position has, per layer, a table from class to writer. A class that the layer has under that TL type gets the
-code of the layer's variant; one that it does not have goes through `downgrade`: another object in its place, or, in a
-vector or an optional field, nothing. A class that belongs under another type is a TypeError: a bug of ours.
+Every boxed position has, per layer, a table from class to writer. A class that the layer has under that TL
+type gets the code of the layer's variant; one that it does not have goes through `downgrade`: another object
+in its place, or, in a vector or an optional field, nothing. A class that belongs under another type is a
+TypeError: a bug of ours.
 
 Spec: Binary Data Serialization
 """
@@ -46,7 +48,8 @@ FALSE = BOOL_FALSE.to_bytes(4, "little")
 
 
 def supported_layer(layer: int) -> int:
-    """Returns the known layer whose schema a session of `layer` gets: the nearest one not above it, else the oldest."""
+    """Returns the known layer whose schema a session of `layer` gets: the nearest one not above it, else the
+    oldest."""
     layers = schema().layers
     return layers[max(bisect_right(layers, layer) - 1, 0)]
 
@@ -54,7 +57,8 @@ def supported_layer(layer: int) -> int:
 def write(value: Any, layer: int = LAYER) -> bytes:
     """Returns the boxed bytes of an object, or of a bool, as `layer` has it.
 
-    Raises TypeError when a value is not of the type that the schema says, or when the layer has no way to say it.
+    Raises TypeError when a value is not of the type that the schema says, or when the layer has no way to say
+    it.
 
     Spec: Binary Data Serialization
     """
@@ -108,7 +112,7 @@ def write_bytes(value: bytes) -> bytes:
     return b"\xfe" + n.to_bytes(3, "little") + value + bytes(-n % 4)
 
 
-# -- tables ---------------------------------------------------------------------------------------------------------
+# -- tables --------------------------------------------------------------------------------------------------
 
 
 class LayerWriters(dict[str, "WriterTable"]):
@@ -187,7 +191,8 @@ class WriterTable(dict[type, Write]):
         )
 
     def _substitute(self, cls: type[TLObject]) -> Write | None:
-        """Returns the writer of a class that this layer does not have here; None when it belongs elsewhere."""
+        """Returns the writer of a class that this layer does not have here; None when it belongs
+        elsewhere."""
         layer, newest = self.writers.layer, newest_variant(cls)
         changed = downgrade.RESULTS.get(newest.result)
         if self.type == ANY and changed:
@@ -288,7 +293,7 @@ def _write_bool(x: bool, a: Append) -> None:
     a(TRUE if x else FALSE)
 
 
-# -- the code writer ------------------------------------------------------------------------------------------------
+# -- the code writer -----------------------------------------------------------------------------------------
 
 _code_cache: dict[str, CodeType] = {}
 
@@ -423,7 +428,8 @@ class _Source:
             plain = f"{default}({plain})"
         elif field.type in downgrade.REQUIRED_RULES and not field.optional and self._replaceable(field.type):
             maybe = self.bind("maybe", self.writers[field.type].maybe)
-            plain = f"({maybe}({plain}) or {self.bind('instead', downgrade.REQUIRED_RULES[field.type])}({plain}))"
+            instead = self.bind("instead", downgrade.REQUIRED_RULES[field.type])
+            plain = f"({maybe}({plain}) or {instead}({plain}))"
         return plain
 
     def _default(self, field: Field) -> str:

@@ -26,7 +26,8 @@ _LINE = re.compile(r"^(?P<name>[\w.]+)#(?P<id>[0-9a-f]{1,8})(?P<fields>[^=]*)=\s
 
 @dataclass(frozen=True)
 class Definition:
-    """One constructor or method exactly as one layer defines it; `fields` is a TL field list without braces."""
+    """One constructor or method exactly as one layer defines it; `fields` is a TL field list without
+    braces."""
 
     kind: str
     name: str
@@ -35,7 +36,8 @@ class Definition:
     result: str
 
     def crc32(self) -> int:
-        """The id that the definition hashes to: its text without the `true` flags, angle brackets and braces."""
+        """The id that the definition hashes to: its text without the `true` flags, angle brackets and
+        braces."""
         words = [self.name]
         generic = "{X:Type}" if "!X" in self.fields else ""
         if generic:
@@ -51,10 +53,10 @@ class Definition:
 
 
 def parse_tl(text: str) -> Iterator[Definition]:
-    """Yields every definition of a TL file; comments, and what TL files leave to hand-written code, are skipped."""
+    """Yields every definition of a TL file; comments, and what TL files leave to hand-written code, are
+    skipped."""
     kind = TYPE
-    for line in text.splitlines():
-        line = line.strip()
+    for line in map(str.strip, text.splitlines()):
         if line == "---functions---":
             kind = FUNCTION
         elif line == "---types---":

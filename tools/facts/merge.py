@@ -40,9 +40,9 @@ def checked(layer: int, found: Iterable[Definition]) -> dict[int, Definition]:
 def merge(layers: Mapping[int, Mapping[int, Definition]]) -> list[Variant]:
     """Returns every variant ever seen, by kind, name and first layer.
 
-    A variant lasts until the next known layer that has another id for its name, or none. One that is missing in a
-    layer and back with the same id later was only left out by a package. `true` flags do not change an id: the
-    newest layer's are taken.
+    A variant lasts until the next known layer that has another id for its name, or none. One that is missing
+    in a layer and back with the same id later was only left out by a package. `true` flags do not change an
+    id: the newest layer's are taken.
     """
     known = sorted(layers)
     seen: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)

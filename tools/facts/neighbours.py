@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Layers that no package has, as the few constructors that differ from a layer that one has.
 
 Every definition here is proved by its own id, which is its CRC32.

@@ -18,7 +18,8 @@ NPM, PYPI = "npm", "pypi"
 
 @dataclass(frozen=True)
 class Package:
-    """One package version and the layer its schema is of; `member` is the end of the schema file's path in it."""
+    """One package version and the layer its schema is of; `member` is the end of the schema file's path in
+    it."""
 
     registry: str
     name: str
@@ -102,7 +103,8 @@ def archive(package: Package, cache: Path) -> Path:
 
 
 def member(path: Path, suffix: str) -> str:
-    """Returns the text of the archive's one member whose path ends in `suffix`; KeyError when there is none."""
+    """Returns the text of the archive's one member whose path ends in `suffix`; KeyError when there is
+    none."""
     with tarfile.open(path) as tar:
         for info in tar:
             if info.name.endswith("/" + suffix) and (file := tar.extractfile(info)):

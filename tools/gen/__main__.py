@@ -1,4 +1,5 @@
-"""`python -m tools.gen` writes the generated modules; with `--check` it only compares and exits 1 on a difference."""
+"""`python -m tools.gen` writes the generated modules; with `--check` it only compares and exits 1 on a
+difference."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The one table of every constructor that any known layer has, and what it says about each.
 
-`facts.json` beside this file is written by `tools.facts`; one line is one variant (one id of one name) with the layers
-it is valid in. It is loaded on first use and a variant's fields are parsed when they are asked for.
+`facts.json` beside this file is written by `tools.facts`; one line is one variant (one id of one name) with
+the layers it is valid in. It is loaded on first use and a variant's fields are parsed when they are asked
+for.
 
 Spec: TL Language
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from collections import defaultdict
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -100,21 +100,22 @@ class Schema:
         facts = json.loads(text)
         self.layers: list[int] = facts["layers"]
         self.by_id: dict[int, Variant] = {}
-        self.by_name: dict[tuple[str, str], list[Variant]] = defaultdict(list)
-        self.types: dict[str, list[Variant]] = defaultdict(list)
+        self.by_name: dict[tuple[str, str], list[Variant]] = {}
+        self.types: dict[str, list[Variant]] = {}
         for row in facts["variants"]:
             variant = Variant(*row)
             self.by_id[variant.id] = variant
-            self.by_name[variant.kind, variant.name].append(variant)
+            self.by_name.setdefault((variant.kind, variant.name), []).append(variant)
             if not variant.is_function:
-                self.types[variant.result].append(variant)
+                self.types.setdefault(variant.result, []).append(variant)
 
     def canonical(self, variant: Variant) -> Variant:
         """Returns the newest variant of the same name: the one that its class has the fields of."""
         return self.by_name[variant.kind, variant.name][-1]
 
     def at(self, kind: str, name: str, layer: int) -> Variant | None:
-        """Returns the variant that `layer` has of a name; None when it has none. Service names are in every layer."""
+        """Returns the variant that `layer` has of a name; None when it has none. Service names are in every
+        layer."""
         for variant in self.by_name.get((kind, name), ()):
             if variant.in_layer(layer) or variant.first == 0:
                 return variant
