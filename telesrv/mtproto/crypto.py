@@ -39,7 +39,9 @@ __all__ = [
 AUTH_KEY_BYTES: Final = 256
 BLOCK_BYTES: Final = 16
 HEADER_BYTES: Final = 24  # auth_key_id (8) + msg_key (16)
-MIN_PLAINTEXT_BYTES: Final = 32  # salt, session_id, msg_id, seq_no, length: the envelope with an empty body
+MIN_PLAINTEXT_BYTES: Final = (
+    48  # salt, session_id, msg_id, seq_no and length (32), 12 of padding, whole blocks
+)
 
 _QUICK_ACK_BIT: Final = 0x8000_0000
 
@@ -284,7 +286,7 @@ def decrypt_message_v1(auth_key: AuthKey, payload: bytes, *, from_server: bool) 
     Spec: MTProto 1.0 description.
     """
     size = len(payload) - HEADER_BYTES
-    if size < MIN_PLAINTEXT_BYTES or size % BLOCK_BYTES:
+    if size < BLOCK_BYTES or size % BLOCK_BYTES:
         raise DecryptionError(f"an encrypted part of {size} bytes is not a message")
     payload = bytes(payload)
     if payload[:8] != auth_key.id_bytes:

@@ -43,7 +43,11 @@ class Frame(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a frame lies in a buffer: payload from ``start`` to ``stop``, the next frame from ``end``."""
+    """Where a frame lies in a buffer: payload from ``start`` to ``stop``, the next frame from ``end``.
+
+    It says what the peer claims, whatever that is: the caller compares ``stop - start`` with its bounds. A full
+    frame shorter than its own overhead makes it negative.
+    """
 
     start: int
     stop: int
@@ -174,8 +178,6 @@ class Full:
         if len(buffer) < start:
             return None
         size, seq = _FULL_HEADER.unpack_from(buffer, at)
-        if size < _FULL_OVERHEAD:
-            raise FrameError(f"a full frame of {size} bytes")
         if seq != self._received:
             raise FrameError(f"full frame {seq} where {self._received} was due")
         return Span(start, at + size - 4, at + size, False)

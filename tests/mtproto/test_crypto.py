@@ -116,6 +116,13 @@ def test_one_flipped_bit_anywhere_is_noticed() -> None:
             crypto.decrypt_message(KEY, bytes(forged), from_server=False)
 
 
+@pytest.mark.parametrize("size", [*range(72), *range(73, 88), 89])
+def test_lengths_that_no_message_has(size: int) -> None:
+    payload = (KEY.id_bytes + bytes(100))[:size]
+    with pytest.raises(DecryptionError, match="bytes is not a message"):
+        crypto.decrypt_message(KEY, payload, from_server=False)
+
+
 @given(st.binary(max_size=200))
 def test_garbage_raises_only_protocol_errors(data: bytes) -> None:
     for payload in (data, KEY.id_bytes + data):
@@ -147,6 +154,6 @@ def test_v1_round_trip_and_lengths() -> None:
     msg_key, padded = crypto.decrypt_message_v1(KEY, encrypted, from_server=False)
     assert padded == plain + bytes(8)
     assert msg_key == crypto.bare_msg_key_v1(plain) == hashlib.sha1(plain, usedforsecurity=False).digest()[4:]
-    for bad in (encrypted[:-1], encrypted[:40], b"x" * 8 + encrypted[8:]):
+    for bad in (encrypted[:-1], encrypted[:24], b"x" * 8 + encrypted[8:]):
         with pytest.raises(DecryptionError):
             crypto.decrypt_message_v1(KEY, bad, from_server=False)

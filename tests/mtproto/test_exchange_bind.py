@@ -48,14 +48,14 @@ class Binding:
         assert len(inner) == 40
         return os.urandom(16) + struct.pack("<qii", self.msg_id, self.seq_no, self.size) + inner
 
-    def encrypted(self, key: AuthKey = PERMANENT) -> bytes:
+    def encrypted(self, key: AuthKey = PERMANENT, forged_msg_key: bytes = b"") -> bytes:
         """MTProto 1.0 as its page gives it, client to server."""
 
         def h(*parts: bytes) -> bytes:
             return hashlib.sha1(b"".join(parts), usedforsecurity=False).digest()
 
         plain, data = self.plaintext(), key.data
-        msg_key = h(plain)[4:20]
+        msg_key = forged_msg_key or h(plain)[4:20]
         a = h(msg_key, data[0:32])
         b = h(data[32:48], msg_key, data[48:64])
         c = h(data[64:96], msg_key)
@@ -110,6 +110,11 @@ def test_it_must_be_encrypted_with_the_permanent_key() -> None:
         verify(PERMANENT.id_bytes + GOOD.encrypted(OTHER)[8:])
     with pytest.raises(BindError):
         verify(GOOD.encrypted(), OTHER)
+
+
+def test_a_msg_key_of_another_message_is_refused_though_all_fields_fit() -> None:
+    with pytest.raises(BindError, match="msg_key"):
+        verify(GOOD.encrypted(forged_msg_key=bytes(range(16))))
 
 
 def test_the_direction_is_checked() -> None:

@@ -93,6 +93,19 @@ def test_server_frames_reach_the_client(way: Way) -> None:
     assert received[-1] == struct.pack("<i", -404)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_length_about_the_long_form(kind: str) -> None:
+    client, server = ClientTransport(kind), ServerTransport(None, os.urandom)
+    payloads = [payload_of(size, key_id=0) for size in range(20, 1100, 4)]
+    sent = client.opening + b"".join(map(client.pack, payloads))
+    assert [frame.payload for frame in server.receive_data(sent)] == payloads
+    received = client.receive(b"".join(map(server.pack, payloads)))
+    for got, payload in zip(received, payloads, strict=True):
+        assert isinstance(got, bytes)
+        assert got[: len(payload)] == payload
+        assert len(got) - len(payload) < (4 if kind == "padded intermediate" else 1)
+
+
 @every_way
 def test_quick_acks(way: Way) -> None:
     client, server = way.client(), way.server()
