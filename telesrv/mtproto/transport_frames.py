@@ -45,8 +45,8 @@ class Frame(NamedTuple):
 class Span(NamedTuple):
     """Where a frame lies in a buffer: payload from ``start`` to ``stop``, the next frame from ``end``.
 
-    It says what the peer claims, whatever that is: the caller compares ``stop - start`` with its bounds. A full
-    frame shorter than its own overhead makes it negative.
+    It says what the peer claims: the caller compares ``stop - start`` with its bounds. A full frame that is
+    shorter than its own overhead makes it negative.
     """
 
     start: int
