@@ -32,6 +32,7 @@ CREATE TABLE auth_keys (
     auth_key_id bigint NOT NULL PRIMARY KEY,
     data bytea NOT NULL CHECK (octet_length(data) = 256),
     created_at bigint NOT NULL,
+    first_salt bigint NOT NULL DEFAULT 0,
     expires_at bigint,
     dc_id smallint NOT NULL,
     perm_auth_key_id bigint,

@@ -114,7 +114,7 @@ def pts_check(
     async def check(store: Store) -> tuple[int, list[Any]]:
         waited = 0.0
         while True:
-            users, gaps = await store.updates.check(user)
+            users, gaps = await store.gaps.find(user)
             if not gaps or waited >= settle:
                 return users, gaps
             step = min(0.25, settle - waited)

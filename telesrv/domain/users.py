@@ -114,6 +114,8 @@ class AuthKeyRecord:
     """The DC this key was made for, as the client sees it: 1 to 5."""
     perm_auth_key_id: int | None = None
     """For a temporary key, the permanent key bound to it, once it is."""
+    first_salt: int = 0
+    """The server salt that the key exchange gave the client, signed 64 bits; 0: none."""
     layer: int = 0
     """The last layer seen in invokeWithLayer; 0 before the first."""
     client: ClientInfo = ClientInfo()

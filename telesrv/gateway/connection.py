@@ -26,7 +26,7 @@ from telesrv.gateway.hub import SessionHub
 from telesrv.gateway.limits import GatewayLimits
 from telesrv.gateway.session_actor import SessionActor
 from telesrv.mtproto.crypto import AuthKey
-from telesrv.mtproto.errors import TransportError
+from telesrv.mtproto.errors import AUTH_KEY_NOT_FOUND, TransportError
 from telesrv.mtproto.exchange import Compute, ExchangeEvent, KeyCreated, Send, ServerExchange
 from telesrv.mtproto.rsa import RSAKey
 from telesrv.mtproto.salts import SaltSchedule
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_AUTH_KEY_NOT_FOUND = -404
+_FIRST_SALT_S = 1800
+"""How long the salt of the key exchange is good: as long as any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class Connection(asyncio.Protocol):
         auth_key, record = known
         now = self._context.clock.time()
         if record.expires_at is not None and record.expires_at <= now:
-            raise TransportError(_AUTH_KEY_NOT_FOUND)
+            raise TransportError(AUTH_KEY_NOT_FOUND)
         envelope = parse_envelope(auth_key, payload)
         if not self.authenticated:
             self.authenticated = True
@@ -238,7 +239,7 @@ class Connection(asyncio.Protocol):
     async def _find_key(self, wire_key_id: int) -> tuple[AuthKey, AuthKeyRecord]:
         record = await self._context.dispatcher.auth_key(wire_key_id)
         if record is None:
-            raise TransportError(_AUTH_KEY_NOT_FOUND)
+            raise TransportError(AUTH_KEY_NOT_FOUND)
         if len(self._keys) >= 8:
             # A link carries one key, or two around a renewal; more is somebody probing.
             self._keys.clear()
@@ -250,7 +251,12 @@ class Connection(asyncio.Protocol):
         session = Session(
             auth_key,
             session_id,
-            SaltSchedule(context.secret, auth_key.id),
+            SaltSchedule(
+                context.secret,
+                auth_key.id,
+                first_salt=record.first_salt or None,
+                first_salt_until=record.created_at + _FIRST_SALT_S,
+            ),
             os.urandom,
             context.session_limits,
         )
@@ -302,6 +308,7 @@ class Connection(asyncio.Protocol):
             created_at=int(now),
             expires_at=None if event.expires_in is None else int(now) + event.expires_in,
             dc_id=_served_dc(event.dc_id, self._framing.dc_id),
+            first_salt=event.server_salt,
         )
         if await context.dispatcher.save_auth_key(record):
             return exchange.persisted(context.clock.time())

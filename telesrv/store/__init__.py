@@ -19,6 +19,7 @@ from telesrv.store.compat import CompatStore
 from telesrv.store.contacts import ContactStore
 from telesrv.store.dialogs import DialogStore
 from telesrv.store.events import EventLog
+from telesrv.store.gaps import GapStore
 from telesrv.store.ids import Ids
 from telesrv.store.limits import LimitStore
 from telesrv.store.marks import Marks
@@ -88,6 +89,7 @@ class Store:
             lease_s=config.outbox_lease_s,
             max_attempts=config.outbox_attempts,
         )
+        self.gaps = GapStore(pool)
         self.limits = LimitStore(redis, clock)
         self.presence = PresenceStore(pool, redis, clock)
         self.users = UserStore(pool, self.presence)

@@ -24,14 +24,14 @@ PURGE_GRACE_S: Final = 86_400
 
 # Stores a new key; no row comes back when the id is taken.
 SQL_SAVE: Final = """
-INSERT INTO auth_keys (auth_key_id, data, created_at, expires_at, dc_id, perm_auth_key_id, layer,
+INSERT INTO auth_keys (auth_key_id, data, created_at, first_salt, expires_at, dc_id, perm_auth_key_id, layer,
     api_id, device_model, system_version, app_version, system_lang_code, lang_code)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT DO NOTHING RETURNING auth_key_id
 """
 # Reads one key.
 SQL_GET: Final = """
-SELECT auth_key_id, data, created_at, expires_at, dc_id, perm_auth_key_id, layer,
+SELECT auth_key_id, data, created_at, first_salt, expires_at, dc_id, perm_auth_key_id, layer,
     api_id, device_model, system_version, app_version, system_lang_code, lang_code
 FROM auth_keys WHERE auth_key_id = $1
 """
@@ -77,6 +77,7 @@ class AuthKeyStore:
                 record.auth_key_id,
                 record.data,
                 record.created_at,
+                record.first_salt,
                 record.expires_at,
                 record.dc_id,
                 record.perm_auth_key_id,
@@ -141,6 +142,7 @@ class AuthKeyStore:
             auth_key_id=row["auth_key_id"],
             data=row["data"],
             created_at=row["created_at"],
+            first_salt=row["first_salt"],
             expires_at=row["expires_at"],
             dc_id=row["dc_id"],
             perm_auth_key_id=row["perm_auth_key_id"],

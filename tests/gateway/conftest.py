@@ -33,5 +33,4 @@ async def client(server: RunningServer) -> AsyncIterator[RawClient]:
     raw = RawClient(server.port, server.data_dir)
     await raw.open()
     yield raw
-    if raw.link is not None:
-        await raw.link.close()
+    await raw.close()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import os
 import random
@@ -35,8 +36,7 @@ async def still_serves(server: RunningServer) -> None:
     await client.open()
     config = await client.ask(functions.help.GetConfig())
     assert isinstance(config, types.Config)
-    assert client.link is not None
-    await client.link.close()
+    await client.close()
 
 
 async def expect_bad_msg(client: RawClient, code: int, msg_id: int) -> None:
@@ -189,6 +189,8 @@ async def test_nonsense_at_the_start_is_closed(server: RunningServer, opening: b
     async with asyncio.timeout(20):
         await reader.read()
     writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
     await still_serves(server)
 
 
@@ -198,6 +200,7 @@ async def test_an_unknown_key_gets_404(server: RunningServer) -> None:
     answer = await link.receive()
     assert answer == struct.pack("<i", -404)
     assert await link.receive() is None
+    await link.close()
 
 
 async def test_a_thousand_half_open_handshakes(server: RunningServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import struct
@@ -54,6 +55,8 @@ class Link:
     async def close(self) -> None:
         """Closes the connection."""
         self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
 
 
 class RawClient:
@@ -73,7 +76,8 @@ class RawClient:
         self.inbox: list[tuple[int, Any]] = []
 
     async def connect(self) -> Link:
-        """Opens a link; makes the key if there is none."""
+        """Opens a link in place of the one before; makes the key if there is none."""
+        await self.close()
         self.link = await Link.open(self.port)
         if self.auth_key is None:
             exchange = ClientExchange(self._rsa_key)
@@ -85,6 +89,11 @@ class RawClient:
                 payload = exchange.take(answer)
             self.auth_key = exchange.auth_key
         return self.link
+
+    async def close(self) -> None:
+        """Closes the link."""
+        if self.link is not None:
+            await self.link.close()
 
     def next_msg_id(self, *, at: float | None = None) -> int:
         """Returns a msg_id of now, or of *at*."""
