@@ -1,0 +1,129 @@
+"""Plans of the statements on messages: one owner is one partition, found by an index, at any size."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from telesrv.domain.updates import bucket_of
+from telesrv.store import Store, boxes, dialogs, events, ids, marks, messages, outbox, send, updates
+
+FILL = """
+INSERT INTO users (user_id, phone, first_name, created_at)
+SELECT id, '', 'x', 0 FROM generate_series(1, 40000) id;
+INSERT INTO message_boxes (owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id,
+    date, text, peer_box_id, pts)
+SELECT owner, box, 1, 1 + (owner + box) % 20, owner, box % 2 = 0, box, box, 'text', box, box
+FROM generate_series(1, 400) owner, generate_series(1, 200) box;
+INSERT INTO private_messages (sender_user_id, random_id, message_id, peer_type, peer_id, date, text, digest,
+    sender_box_id, recipient_box_id, sender_pts)
+SELECT sender, random_id, random_id, 1, 5, 0, 'text', '', 1, 1, 1
+FROM generate_series(1, 400) sender, generate_series(1, 100) random_id;
+INSERT INTO dialogs (owner_user_id, peer_type, peer_id, top_box_id, top_date)
+SELECT owner, 1, peer, peer, peer FROM generate_series(1, 400) owner, generate_series(1, 100) peer;
+INSERT INTO user_update_events (user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id)
+SELECT owner, pts, 1, 1 + pts % 3, 0, 1, 5, pts
+FROM generate_series(1, 400) owner, generate_series(1, 200) pts;
+INSERT INTO update_marks (user_id, pts) SELECT owner, 100 FROM generate_series(1, 8000) owner;
+INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
+SELECT owner, 1, peer, 0 FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
+INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
+SELECT bucket, target, pts, 0
+FROM generate_series(0, 63) bucket, generate_series(1, 20) target, generate_series(1, 30) pts;
+"""
+
+CHAT = (7, 1, 9)
+ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
+    "get": (boxes.SQL_GET, (7, [1, 2, 3])),
+    "older": (messages.SQL_OLDER, (*CHAT, 150, 0, 10, 0)),
+    "newer": (messages.SQL_NEWER, (*CHAT, 2**31 - 1, 50, 10, 0)),
+    "before_date": (messages.SQL_BEFORE_DATE, (*CHAT, 100)),
+    "count": (messages.SQL_COUNT, CHAT),
+    "marks": (messages.SQL_MARKS, CHAT),
+    "lock": (messages.SQL_LOCK, CHAT),
+    "newest_incoming": (messages.SQL_NEWEST_INCOMING, (*CHAT, 150, 20)),
+    "read_inbox": (messages.SQL_READ_INBOX, (*CHAT, 150)),
+    "read_outbox": (messages.SQL_READ_OUTBOX, (*CHAT, 150)),
+    "clear_mark": (messages.SQL_CLEAR_MARK, CHAT),
+    "read_date": (messages.SQL_READ_DATE, (7, 1, 5, 20)),
+    "less_unread": (send.SQL_LESS_UNREAD, (*CHAT, 1)),
+    "page": (dialogs.SQL_PAGE, (7, 50, 50, 0, 0, None, False, 10)),
+    "total": (dialogs.SQL_TOTAL, (7, 0)),
+    "pinned": (dialogs.SQL_PINNED, (7, 0)),
+    "for_peers": (dialogs.SQL_FOR_PEERS, (7, 1, [8, 9])),
+    "date": (dialogs.SQL_DATE, (7, 5)),
+    "unread_total": (dialogs.SQL_UNREAD_TOTAL, (7,)),
+    "difference": (updates.SQL_DIFFERENCE, (7, 50, 150, 100)),
+    "walk": (marks.SQL_WALK, (7, 190, 1000)),
+    "claim": (outbox.SQL_CLAIM, (bucket_of(7), 10, 5, 15, 99, 100)),
+    "put_back": (outbox.SQL_PUT_BACK, (bucket_of(7), [7, 8], [1, 2], 5)),
+    "done": (outbox.SQL_DONE, (bucket_of(7), [7, 8], [1, 2])),
+    "retry": (outbox.SQL_RETRY, (bucket_of(7), [7, 8], [1, 2], [5, 5], "x")),
+}
+IN_ORDER = {"older", "newer", "page", "difference", "before_date", "newest_incoming", "walk", "read_date"}
+"""Statements that read a page off an index, without sorting a whole chat or log."""
+SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
+    "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [1, 2])),
+    "get_many": (boxes.SQL_GET_MANY, ([7, 8], [1, 2], False)),
+    "highest": (ids.SQL_HIGHEST, (7,)),
+    "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
+    "walk_many": (outbox.SQL_WALK_MANY, ([7, 8], [195, 190], [200, 200])),
+    "load": (marks.SQL_LOAD, ([7, 8],)),
+}
+INSERTS: dict[str, tuple[str, int]] = {
+    "messages": (send.SQL_INSERT_MESSAGES, 12),
+    "boxes": (boxes.SQL_INSERT, 19),
+    "dialogs": (send.SQL_UPSERT_DIALOGS, 7),
+    "events": (events.SQL_INSERT_EVENTS, 10),
+    "marks": (marks.SQL_SAVE, 2),
+}
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+async def explain(store: Store, sql: str, *args: object) -> list[dict[str, Any]]:
+    """Returns the nodes of the plan; statements that write are rolled back unexecuted."""
+    async with store.pool.acquire() as connection:
+        text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {sql}", *args)
+    return list(nodes(json.loads(text)[0]["Plan"]))
+
+
+@pytest.fixture
+async def full_store(store: Store) -> Store:
+    """A store with enough rows for the planner to have a reason."""
+    async with store.pool.acquire() as connection:
+        await connection.execute(FILL)
+        await connection.execute("VACUUM ANALYZE")
+    return store
+
+
+def scans_of(plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [node for node in plan if "Relation Name" in node and "Scan" in node["Node Type"]]
+
+
+async def test_plans(full_store: Store) -> None:
+    """One test, since filling the tables costs more than all plans."""
+    for name, (sql, args) in ONE_OWNER.items():
+        plan = await explain(full_store, sql, *args)
+        scans = scans_of(plan)
+        assert scans, name
+        assert all(re.match("Index|Bitmap", scan["Node Type"]) for scan in scans), (name, scans)
+        assert len({re.sub(r".*_p", "", scan["Relation Name"]) for scan in scans}) == 1, (name, scans)
+        if name in IN_ORDER:
+            assert not [node for node in plan if node["Node Type"] == "Sort"], (name, plan)
+    for name, (sql, args) in SEVERAL.items():
+        scans = scans_of(await explain(full_store, sql, *args))
+        assert scans, name
+        assert not [scan for scan in scans if scan["Node Type"] == "Seq Scan"], (name, scans)
+    for name, (sql, columns) in INSERTS.items():
+        plan = await explain(full_store, sql, *([[]] * columns))
+        assert not scans_of(plan), name
+        assert plan[0]["Conflict Resolution"] in ("NOTHING", "UPDATE"), name
