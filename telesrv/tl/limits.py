@@ -26,11 +26,21 @@ DEFAULT_LIMITS = Limits()
 
 
 class Budget:
-    """What one read may still use: its limits, and the inflated bytes that are left of them."""
+    """What one read may still use: its limits, and the inflated bytes that are left of them.
 
-    __slots__ = ("inflated_bytes", "string_bytes", "vector_items")
+    The default limits are the class's own attributes: almost every read then makes an empty object.
+    """
 
-    def __init__(self, limits: Limits) -> None:
-        self.vector_items = limits.vector_items
-        self.string_bytes = limits.string_bytes
-        self.inflated_bytes = limits.inflated_bytes
+    vector_items = DEFAULT_LIMITS.vector_items
+    string_bytes = DEFAULT_LIMITS.string_bytes
+    inflated_bytes = DEFAULT_LIMITS.inflated_bytes
+
+    @classmethod
+    def of(cls, limits: Limits) -> Budget:
+        """Returns a whole budget."""
+        budget = cls()
+        if limits is not DEFAULT_LIMITS:
+            budget.vector_items = limits.vector_items
+            budget.string_bytes = limits.string_bytes
+            budget.inflated_bytes = limits.inflated_bytes
+        return budget

@@ -95,6 +95,9 @@ def table(type_: str) -> Table:
     return found
 
 
+_anything = table(ANY)
+
+
 def read(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Returns the boxed object that `data` is, of whatever layer, as an instance of the newest layer's class.
 
@@ -102,10 +105,14 @@ def read(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) 
 
     Spec: Binary Data Serialization
     """
-    data = data if isinstance(data, bytes) else bytes(data)
-    value, end = read_prefix(data, 0, limits)
-    if end != len(data):
-        raise TrailingBytes(f"{len(data) - end} bytes after {type(value).__name__}")
+    b = data if data.__class__ is bytes else bytes(data)
+    budget = Budget() if limits is DEFAULT_LIMITS else Budget.of(limits)
+    try:
+        value, end = _anything[_UINT(b)[0]](b, 4, limits.depth, budget)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _translated(error, b) from None
+    if end != len(b):
+        raise _beyond(b, end)
     return value
 
 
@@ -126,28 +133,38 @@ def read_result(
 
     Spec: Binary Data Serialization
     """
-    data = data if isinstance(data, bytes) else bytes(data)
-    value, end = _run(_result_reader(result_type), data, 0, limits)
-    if end != len(data):
-        raise TrailingBytes(f"{len(data) - end} bytes after {result_type}")
+    b = data if isinstance(data, bytes) else bytes(data)
+    value, end = _run(_result_reader(result_type), b, 0, limits)
+    if end != len(b):
+        raise _beyond(b, end)
     return value
 
 
 def _run(read: Read, data: bytes | bytearray | memoryview, offset: int, limits: Limits) -> tuple[Any, int]:
     b = data if isinstance(data, bytes) else bytes(data)
     try:
-        value, end = read(b, offset, limits.depth, Budget(limits))
-    except (IndexError, struct.error):
-        raise Truncated(f"the object goes on after {len(b)} bytes") from None
-    except UnicodeDecodeError as error:
-        raise TLError(f"a string is not UTF-8: {error.reason}") from None
+        value, end = read(b, offset, limits.depth, Budget.of(limits))
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _translated(error, b) from None
     if end > len(b):
-        raise Truncated(f"the object goes on after {len(b)} bytes")
+        raise _beyond(b, end)
     return value, end
 
 
+def _translated(error: Exception, b: bytes) -> TLError:
+    if isinstance(error, UnicodeDecodeError):
+        return TLError(f"a string is not UTF-8: {error.reason}")
+    return Truncated(f"the object goes on after {len(b)} bytes")
+
+
+def _beyond(b: bytes, end: int) -> TLError:
+    if end > len(b):
+        return Truncated(f"the object goes on after {len(b)} bytes")
+    return TrailingBytes(f"{len(b) - end} bytes after the object")
+
+
 def _read_any(b: bytes, o: int, d: int, c: Budget) -> tuple[Any, int]:
-    return table(ANY)[_UINT(b, o)[0]](b, o + 4, d, c)
+    return _anything[_UINT(b, o)[0]](b, o + 4, d, c)
 
 
 def _read_true(b: bytes, o: int, d: int, c: Budget) -> tuple[bool, int]:
@@ -255,18 +272,20 @@ class _Source:
         self.put("x = new(C)")
         if hook:
             self.put("g = {}")
+        together = self.true_runs(variant, kept)
         for field in variant.fields:
-            if field.type == "#":
+            if field.name in together:
+                if names := together[field.name]:
+                    self.trues(names)
+            elif field.type == "#":
                 self.run.append(("I", field.name))
-                continue
-            if field.name not in kept:
-                target = f"g[{field.name!r}]" if hook else "_"
+            elif field.name not in kept:
+                self.field(field, f"g[{field.name!r}]" if hook else "_", None)
+            elif kept[field.name].type != field.type:
+                convert = upgrade.conversion(variant, field, kept[field.name])
+                self.field(field, f"x.{field.attribute}", convert)
             else:
-                target = f"x.{field.attribute}"
-            conversion = None
-            if field.name in kept and kept[field.name].type != field.type:
-                conversion = upgrade.conversion(variant, field, kept[field.name])
-            self.field(field, target, conversion)
+                self.field(field, f"x.{field.attribute}", None)
         self.flush()
         present = {f.name for f in fields}
         for field in (f for f in canonical.attributes if f.name not in present):
@@ -280,6 +299,39 @@ class _Source:
         exec(code, self.names)  # noqa: S102 - our own text, made from our own schema
         made: Read = self.names["read"]
         return made
+
+    @staticmethod
+    def true_runs(variant: Variant, kept: dict[str, Field]) -> dict[str, list[Field]]:
+        """Finds the runs of `true` flags of one word: under the first of a run its fields, under others
+        none."""
+        runs: dict[str, list[Field]] = {}
+        run: list[Field] = []
+        for field in variant.fields:
+            plain = field.type == "true" and field.name in kept and kept[field.name].type == "true"
+            if plain and run and run[0].flags == field.flags:
+                run.append(field)
+                runs[field.name] = []
+            else:
+                run = [field] if plain else []
+                if plain:
+                    runs[field.name] = run
+        return runs
+
+    def trues(self, fields: list[Field]) -> None:
+        """Sets a run of `true` flags; most often none of them is there, which one comparison tells."""
+        self.flush()
+        each = [f"x.{f.attribute} = ({f.flags} & {1 << f.bit}) != 0" for f in fields]
+        if len(fields) < 4:
+            self.put(*each)
+            return
+        mask = sum({1 << f.bit for f in fields})
+        none = " = ".join(f"x.{f.attribute}" for f in fields)
+        self.put(
+            f"if {fields[0].flags} & {mask}:",
+            *("    " + line for line in each),
+            "else:",
+            f"    {none} = False",
+        )
 
     def put(self, *lines: str) -> None:
         self.lines.extend(lines)

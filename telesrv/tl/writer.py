@@ -62,7 +62,7 @@ def write(value: Any, layer: int = LAYER) -> bytes:
 
     Spec: Binary Data Serialization
     """
-    return _run(layer_writers(layer)[ANY], value)
+    return _run(_anything.get(layer) or _anything_of(layer), value)
 
 
 def write_result(value: Any, result_type: str, layer: int = LAYER) -> bytes:
@@ -256,6 +256,14 @@ def rule_for(cls: type[TLObject]) -> downgrade.Rule | None:
 
 
 _layers: dict[int, LayerWriters] = {}
+_anything: dict[int, WriterTable] = {}
+
+
+def _anything_of(layer: int) -> WriterTable:
+    found = layer_writers(layer)[ANY]
+    if layer in _layers:
+        _anything[layer] = found
+    return found
 
 
 def layer_writers(layer: int) -> LayerWriters:
