@@ -24,8 +24,13 @@ class Link:
     Concurrency: one event loop. Lifecycle: an async context manager; leaving it breaks every connection.
     """
 
-    def __init__(self, host: str, port: int, *, listen_port: int = 0) -> None:
-        self.port = listen_port
+    def __init__(self, host: str, port: int, *, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+        """Nothing is opened yet.
+
+        `listen` with another loopback address and the server's own port makes a client that is told the
+        server's port come back to the link, when the server advertises that address.
+        """
+        self.host, self.port = listen
         self.accepted = 0
         """Connections made so far, refused ones not counted."""
         self.bytes_up = 0
@@ -39,7 +44,7 @@ class Link:
         self._open: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, ...]] = {}
 
     async def __aenter__(self) -> Link:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

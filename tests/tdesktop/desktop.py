@@ -18,9 +18,10 @@ from pathlib import Path
 from tests.tdesktop import tdata
 from tests.tdesktop.screen import Region, Screen, end_group
 
-CHAT_LIST = Region(70, 90, 360, 800)
-CHAT = Region(430, 90, 850, 620)
-"""Where the lists are in the window that the client opens on a screen of 1280 by 900, maximized."""
+CHAT_LIST = Region(220, 190, 300, 575)
+CHAT = Region(520, 192, 540, 525)
+COMPOSE = Region(560, 718, 400, 48)
+"""Where the parts of the window are when it opens on an empty screen of 1280 by 900."""
 
 
 class Desktop:
@@ -108,3 +109,9 @@ class Desktop:
         return (
             await self.screen.find("Your phone number") is None and await self.screen.find("code") is not None
         )
+
+    async def send(self, text: str) -> None:
+        """Send a text to the open chat."""
+        await self.screen.click_text("Write a message", COMPOSE)
+        await self.screen.type(text)
+        await self.screen.key("Return")

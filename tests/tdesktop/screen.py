@@ -18,7 +18,7 @@ PROGRAMS = ("Xvfb", "import", "convert", "tesseract", "xdotool")
 PATIENCE_S = 120.0
 """After how long a wait for something to show is given up: against hanging, no measure of speed."""
 LOOK_EVERY_S = 0.2
-ENLARGE = 2
+ENLARGE = 3
 """How much a picture is enlarged before it is read; text of 13 pixels is too small for tesseract as it is."""
 
 
@@ -35,6 +35,24 @@ class Region:
 WHOLE = Region(0, 0, WIDTH, HEIGHT)
 
 
+def _dark(region: Region) -> tuple[str, ...]:
+    """Dark text: whatever is not dark becomes paper, patterns included."""
+    return "-level", "10%,45%"
+
+
+def _different(region: Region) -> tuple[str, ...]:
+    """Text of any colour, white on a button too: what differs from its surroundings."""
+    return (
+        *("(", "+clone", "-resize", "50%", "-statistic", "median", "9x9"),
+        *("-resize", f"{region.width}x{region.height}!", ")"),
+        *("-compose", "difference", "-composite", "-auto-level", "-negate"),
+    )
+
+
+INKS: dict[str, Callable[[Region], tuple[str, ...]]] = {"dark": _dark, "different": _different}
+"""How a picture is prepared for reading, the cheap way first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word that was read on the screen, and its middle."""
@@ -42,7 +60,7 @@ class Word:
     text: str
     x: int
     y: int
-    line: tuple[int, int, int]
+    line: tuple[str, int, int, int]
 
 
 class Screen:
@@ -108,14 +126,14 @@ class Screen:
         return await self._run("import", "-window", "root", *_crop(region), "-depth", "8", "rgb:-")
 
     async def words(self, region: Region = WHOLE) -> list[Word]:
-        """What can be read in the region, in reading order, at positions on the whole screen."""
-        # What differs from its surroundings is text, light on dark as well as dark on light.
+        """What can be read in the region, at positions on the whole screen; a word may come twice."""
         seen = await self._run("import", "-window", "root", *_crop(region), "-colorspace", "gray", "ppm:-")
+        return [word for ink in INKS for word in await self._read(seen, region, ink)]
+
+    async def _read(self, seen: bytes, region: Region, ink: str) -> list[Word]:
+        """Read a picture of the region for one kind of ink."""
         picture = await self._run(
-            *("convert", "-", "(", "+clone", "-resize", "50%", "-statistic", "median", "9x9"),
-            *("-resize", f"{region.width}x{region.height}!", ")", "-compose", "difference", "-composite"),
-            *("-auto-level", "-negate", "-resize", f"{ENLARGE * 100}%", "png:-"),
-            given=seen,
+            *("convert", "-", *INKS[ink](region), "-resize", f"{ENLARGE * 100}%", "png:-"), given=seen
         )
         table = await self._run("tesseract", "-", "-", "--psm", "11", "tsv", given=picture)
         words = []
@@ -125,22 +143,19 @@ class Screen:
                 left, top, width, height = (int(cell) // ENLARGE for cell in cells[6:10])
                 place = region.x + left + width // 2, region.y + top + height // 2
                 line = int(cells[2]), int(cells[3]), int(cells[4])
-                words.append(Word(cells[11].strip(), *place, line))
+                words.append(Word(cells[11].strip(), *place, (ink, *line)))
         return words
 
     async def find(self, text: str, region: Region = WHOLE) -> tuple[int, int] | None:
         """The middle of the first line part that reads `text`, letter case and spaces aside."""
         wanted = "".join(text.casefold().split())
-        for _, line in itertools.groupby(await self.words(region), key=lambda word: word.line):
-            words = list(line)
-            for end in range(1, len(words) + 1):
-                # From the shortest run of words that ends here to the longest: the first that has it.
-                for start in range(end - 1, -1, -1):
-                    some = words[start:end]
-                    if wanted in "".join(word.text.casefold() for word in some):
-                        return sum(word.x for word in some) // len(some), sum(word.y for word in some) // len(
-                            some
-                        )
+        seen = await self._run("import", "-window", "root", *_crop(region), "-colorspace", "gray", "ppm:-")
+        for ink in INKS:
+            words = await self._read(seen, region, ink)
+            for _, line in itertools.groupby(words, key=lambda word: word.line):
+                place = _place(wanted, list(line))
+                if place is not None:
+                    return place
         return None
 
     async def wait_for(self, text: str, region: Region = WHOLE) -> tuple[int, int]:
@@ -214,6 +229,16 @@ class Screen:
         if process.returncode != 0:
             raise RuntimeError(f"{command[0]} failed: {errors.decode('utf-8', 'replace').strip()}")
         return output
+
+
+def _place(wanted: str, line: list[Word]) -> tuple[int, int] | None:
+    """The middle of the shortest run of words of a line that has `wanted`."""
+    for end in range(1, len(line) + 1):
+        for start in range(end - 1, -1, -1):
+            run = line[start:end]
+            if wanted in "".join(word.text.casefold() for word in run):
+                return sum(word.x for word in run) // len(run), sum(word.y for word in run) // len(run)
+    return None
 
 
 def _crop(region: Region) -> tuple[str, ...]:
