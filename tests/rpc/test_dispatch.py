@@ -253,7 +253,7 @@ async def test_old_layers_get_their_own_kind_of_answer(server: Server) -> None:
     device, _ = await server.account()
     device.caller.layer = 152
     body, ok = await device.raw(tl.write(functions.messages.GetDialogFilters()))
-    assert (ok, body) == (True, bytes.fromhex("15c4b51c00000000"))
+    assert (ok, body) == (True, bytes.fromhex("15c4b51c01000000ae933236"))
     body, ok = await device.raw(tl.write(functions.help.GetAppConfig(hash=0)))
     assert ok and tl.read(body) == types.JsonObject(value=[])
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ONLINE_S: Final = 300
 """How long one report keeps an account online; clients repeat it sooner (online_update_period_ms)."""
+DEVICE_TTL_DAYS: Final = 365
+"""The longest that clients know; no device is logged out for being idle."""
 MAX_STATUS_PUSHES: Final = 1_000
 """How many contacts are told of one change of presence."""
 CHECKS_PER_MINUTE: Final = 60
@@ -37,7 +39,7 @@ async def get_authorizations(
     """Answers the devices that are logged in, the calling one with hash 0."""
     devices = await ctx.store.accounts.authorizations(ctx.user_id)
     return types.account.Authorizations(
-        authorization_ttl_days=0,
+        authorization_ttl_days=DEVICE_TTL_DAYS,
         authorizations=[_authorization_to_tl(device, ctx.caller.auth_key_id) for device in devices],
     )
 

@@ -142,7 +142,7 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.messages.GetCustomEmojiDocuments: list,
     f.messages.GetDefaultHistoryTTL: lambda: t.DefaultHistoryTTL(period=0),
     f.messages.GetDefaultTagReactions: _no_reactions,
-    f.messages.GetDialogFilters: lambda: t.messages.DialogFilters(filters=[]),
+    f.messages.GetDialogFilters: lambda: t.messages.DialogFilters(filters=[t.DialogFilterDefault()]),
     f.messages.GetDialogUnreadMarks: list,
     f.messages.GetEmojiGroups: _no_groups,
     f.messages.GetEmojiKeywordsLanguages: list,
