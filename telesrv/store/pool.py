@@ -101,7 +101,12 @@ class Pool:
                     command_timeout=command_timeout_s,
                     timeout=wait_s,
                     max_inactive_connection_lifetime=0,
-                    server_settings={"jit": "off", "application_name": "telesrv"},
+                    server_settings={
+                        "jit": "off",
+                        "application_name": "telesrv",
+                        # planning over all partitions costs more than what it could find out from parameters
+                        "plan_cache_mode": "force_generic_plan",
+                    },
                 )
             except _AWAY as error:
                 await deadline.pause(error)

@@ -46,7 +46,7 @@ FROM unnest($1::int[], $2::bigint[], $4::bigint[]) AS q(i, sender, recipient)
 JOIN contact_blocks c ON c.owner_user_id = q.recipient AND c.peer_type = 1 AND c.peer_id = q.sender
 UNION ALL
 SELECT 4, q.i, b.peer_box_id, 0, 0, NULL
-FROM unnest($1::int[], $2::bigint[], $4::bigint[], $5::int[]) AS q(i, sender, recipient, reply_to)
+FROM unnest($5::int[], $6::bigint[], $7::bigint[], $8::int[]) AS q(i, sender, recipient, reply_to)
 JOIN message_boxes b ON b.owner_user_id = q.sender AND b.box_id = q.reply_to
 WHERE b.peer_type = 1 AND b.peer_id = q.recipient AND NOT b.deleted
 """
@@ -165,13 +165,17 @@ class BatchWriter:
         """Returns the outcomes known already, and for the rest whether each reaches the other side and the id
         of its reply target there.
         """
+        replies = [(i, request, request.reply_to) for i, request in enumerate(requests) if request.reply_to]
         rows = await self._pool.fetch(
             SQL_LOOK_UP,
             list(range(len(requests))),
             [request.sender_user_id for request in requests],
             [request.random_id for request in requests],
             [request.peer.id for request in requests],
-            [request.reply_to.box_id if request.reply_to else 0 for request in requests],
+            [i for i, _, _ in replies],
+            [request.sender_user_id for _, request, _ in replies],
+            [request.peer.id for _, request, _ in replies],
+            [reply_to.box_id for _, _, reply_to in replies],
         )
         found: dict[tuple[int, int], Record] = {(row["what"], row["i"]): row for row in rows}
         outcomes: dict[int, Outcome] = {}

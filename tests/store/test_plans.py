@@ -67,7 +67,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
 IN_ORDER = {"older", "newer", "page", "difference", "before_date", "newest_incoming", "walk", "read_date"}
 """Statements that read a page off an index, without sorting a whole chat or log."""
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
-    "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [1, 2])),
+    "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [0, 1], [7, 8], [9, 10], [1, 2])),
     "get_many": (boxes.SQL_GET_MANY, ([7, 8], [1, 2], False)),
     "highest": (ids.SQL_HIGHEST, (7,)),
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
