@@ -8,7 +8,7 @@ PYROGRAM := pyrogram==2.0.106
 
 # The interpreter that the environments are made with: the first one that is new enough.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
-	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
 .PHONY: help run migrate test test-clients test-tdesktop soak load fuzz fmt check check-gen gen facts clients

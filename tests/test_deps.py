@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+
+
+def name_of(requirement: str) -> str:
+    """The package that a requirement names, without its version."""
+    return re.split(r"[<>=!~\[; ]", requirement)[0]
 
 
 def test_every_dependency_has_its_reason() -> None:
@@ -18,5 +25,18 @@ def test_every_dependency_has_its_reason() -> None:
     ):
         listed = re.findall(r"^\| ([a-z0-9-]+) \| \S", text, re.MULTILINE)
         assert [name for name in listed if name != "package"] == [
-            re.split(r"[<>=!~\[ ]", requirement)[0] for requirement in requirements
+            name_of(requirement) for requirement in requirements
         ]
+
+
+def test_every_import_of_the_server_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {name_of(requirement).replace("-", "_") for requirement in project["dependencies"]}
+    known = declared | {"telesrv", *sys.stdlib_module_names}
+    for path in sorted((ROOT / "telesrv").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            unknown = {name.split(".")[0] for name in names} - known
+            assert not unknown, f"{path.relative_to(ROOT)}:{node.lineno} imports {unknown}"

@@ -15,6 +15,8 @@ MAY_IMPORT = {
     "config": set(),
     "clock": set(),
     "logs": set(),
+    "metrics": set(),
+    "health": set(),
     "platform": set(),
     "tl": set(),
     "mtproto": {"tl"},
@@ -27,7 +29,7 @@ MAY_IMPORT = {
 }
 """The order of the layers. `app` and `__main__` wire everything and may import all of it."""
 
-LEAVES = {"config", "clock", "logs"}
+LEAVES = {"config", "clock", "logs", "metrics"}
 """What every layer may import that is not pure: a pure one knows nothing of the program round it."""
 
 PURE = {"tl", "mtproto", "domain"}
