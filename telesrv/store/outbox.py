@@ -69,6 +69,10 @@ UPDATE dispatch_outbox o SET leased = false, attempts = o.attempts - 1, availabl
 FROM unnest($2::bigint[], $3::int[]) AS p(target_user_id, pts)
 WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts AND o.leased
 """
+# Ends all leases of a bucket.
+SQL_RELEASE: Final = """
+UPDATE dispatch_outbox SET leased = false, available_at_ms = $2 WHERE bucket = $1 AND leased
+"""
 # Ends rows that were delivered.
 SQL_DONE: Final = """
 DELETE FROM dispatch_outbox o USING unnest($2::bigint[], $3::int[]) AS p(target_user_id, pts)
@@ -161,6 +165,10 @@ class OutboxStore:
         if not rows:
             return []
         events = await self._events(rows)
+        orphans = [row for row in rows if (row.target_user_id, row.pts) not in events]
+        if orphans:  # on shards, half of a transaction is visible for a moment
+            await self.retry(orphans, "no such event")
+            rows = [row for row in rows if (row.target_user_id, row.pts) in events]
         heads = await self._heads(rows, events)
         beyond = [row for row in rows if row.pts > heads[row.target_user_id]]
         if beyond:
@@ -180,6 +188,18 @@ class OutboxStore:
             Unavailable: PostgreSQL is away.
         """
         return {row["bucket"] for row in await self._pool.fetch(SQL_DUE, sorted(buckets), self._now_ms())}
+
+    async def release_leases(self) -> int:
+        """Lets rows be claimed that a process which is gone had leased; returns how many.
+
+        For the start of a server that is alone on its database; beside others it makes them push twice.
+        """
+        count = 0
+        for bucket in range(OUTBOX_BUCKETS):
+            status = await self._pool.execute(SQL_RELEASE, bucket, self._now_ms())
+            count += int(status.rsplit(" ", 1)[-1])
+        self._signals.wake(range(OUTBOX_BUCKETS))
+        return count
 
     async def done(self, rows: Iterable[OutboxRow]) -> None:
         """Ends rows whose push every process that should has accepted.

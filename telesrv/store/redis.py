@@ -14,6 +14,8 @@ from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from redis import asyncio as aioredis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, NoScriptError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -57,6 +59,7 @@ class Redis:
             timeout=wait_s,
             socket_timeout=wait_s,
             socket_connect_timeout=wait_s,
+            retry=Retry(NoBackoff(), 0),
         )
         redis = cls(aioredis.Redis(connection_pool=pool), prefix, wait_s)
         try:

@@ -83,15 +83,28 @@ class CommitCutter:
         self._target = target
         self.armed = 0
         self.cuts = 0
+        self.is_down = False
+        self._pumps: set[asyncio.Task[None]] = set()
+
+    def go_down(self) -> None:
+        """Breaks every connection, and each new one, until `is_down` is unset."""
+        self.is_down = True
+        for pump in self._pumps:
+            pump.cancel()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
+            writer.close()
+            return
         up_reader, up_writer = await asyncio.open_unix_connection(self._target)
         with closing(writer), closing(up_writer):
             pumps = [
                 asyncio.create_task(self._pump(reader, up_writer, is_answer=False)),
                 asyncio.create_task(self._pump(up_reader, writer, is_answer=True)),
             ]
+            self._pumps.update(pumps)
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            self._pumps.difference_update(pumps)
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
@@ -137,6 +150,21 @@ async def test_a_commit_whose_answer_is_lost_is_found(
         assert cutter.cuts == 1
     assert [one.box.box_id for one in sent] == list(range(2, 13))
     await assert_one_each(store, clock, 12)
+
+
+async def test_postgres_that_goes_and_comes_back(
+    store: Store, store_config: StoreConfig, clock: FakeClock
+) -> None:
+    async with behind_cutter(replace(store_config, wait_s=0.2)) as (cut, cutter):
+        await send(cut, ANNA, BORIS, "message 0")
+        cutter.go_down()
+        one = request(ANNA, BORIS, "message 1")
+        for action in (cut.messages.send(one), cut.updates.state(ANNA), cut.outbox.claim(1)):
+            with pytest.raises(Unavailable):
+                await action
+        cutter.is_down = False
+        assert (await cut.messages.send(one)).box.text == "message 1"
+    await assert_one_each(store, clock, 2)
 
 
 async def test_redis_away_is_unavailable_and_writes_nothing(store_config: StoreConfig, store: Store) -> None:

@@ -126,10 +126,11 @@ async def test_one_bad_message_does_not_spoil_its_batch(store: Store) -> None:
         send(store, ANNA, BORIS, "good"),
         send(store, ANNA, 999, "nobody"),
         send(store, ANNA, BORIS, "nul \0 in it"),
+        send(store, ANNA, BORIS, "half a pair \ud800", digest=b"x"),
         send(store, ANNA, BORIS, "good too"),
         return_exceptions=True,
     )
-    assert [isinstance(outcome, BaseException) for outcome in outcomes] == [False, True, True, False]
+    assert [isinstance(outcome, BaseException) for outcome in outcomes] == [False, True, True, True, False]
     page = await store.messages.history(ANNA, Peer.user(BORIS))
     assert [box.text for box in page.boxes] == ["good too", "good"]
     events = await log_of(store, ANNA)

@@ -59,6 +59,27 @@ async def test_leased_rows_are_nobody_elses_until_the_lease_ends(store: Store, c
     assert [(item.row.pts, item.row.attempts) for item in items] == [(1, 2), (2, 2), (3, 2)]
 
 
+async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
+    store: Store, store_config: StoreConfig
+) -> None:
+    await send_many(store, ANNA, BORIS, 3)
+    assert len(await store.outbox.claim(BUCKET)) == 3
+    again = await Store.open(store_config)
+    try:
+        assert await again.outbox.release_leases() == 3
+        assert rows_of(await again.outbox.claim(BUCKET)) == [1, 2, 3]
+    finally:
+        await again.close()
+
+
+async def test_a_row_without_its_event_stops_no_other(store: Store) -> None:
+    await send(store, ANNA, BORIS)
+    orphan = """INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
+        VALUES ($1, $2, 99, 0)"""
+    await store.pool.execute(orphan, BUCKET, BORIS)
+    assert rows_of(await store.outbox.claim(BUCKET)) == [1]
+
+
 async def test_an_account_with_leased_rows_is_passed_over(store: Store) -> None:
     await send_many(store, ANNA, BORIS, 3)
     first = await store.outbox.claim(BUCKET, limit=2)
