@@ -17,6 +17,8 @@ MAY_IMPORT = {
     "logs": set(),
     "metrics": set(),
     "health": set(),
+    "metrics": set(),
+    "health": set(),
     "platform": set(),
     "tl": set(),
     "mtproto": {"tl"},
