@@ -36,7 +36,9 @@ class EncodedUpdate:
         """Returns the TL bytes for a session of *layer*."""
         body = self._by_layer.get(layer)
         if body is None:
-            body = self._by_layer[layer] = tl.write(self._update, layer)
+            # 0 is a client that has not said its layer: it is answered in the newest, too.
+            body = tl.write(self._update, tl.supported_layer(layer or tl.LAYER))
+            self._by_layer[layer] = body
         return body
 
 

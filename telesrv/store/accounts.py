@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from telesrv.clock import Clock
 from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
 from telesrv.domain.peers import Peer
-from telesrv.domain.updates import Event, EventKind, NewEvent
+from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Authorization, ClientInfo, User
 from telesrv.store.auth_keys import cleaned_client, client_columns, client_from_row
@@ -180,7 +180,7 @@ class AccountStore:
                     continue
                 if await conn.fetchval(SQL_TAKE_PHONE, phone, user_id) is None:
                     raise PhoneOccupied
-                await self._events.insert(conn, [(Event(user_id, 1, 1, EventKind.NOOP, now), 0, 0)])
+                await self._events.begin(conn, user_id, now)
             return user_from_row(row)
 
     async def update_profile(

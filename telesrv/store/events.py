@@ -142,6 +142,10 @@ class EventLog:
 
         return await self.transact([new.user_id], body)
 
+    async def begin(self, connection: Connection, user_id: int, date: int) -> None:
+        """Begins the log of a new account in the caller's transaction: at pts 1, for which no push is owed."""
+        await self._insert_events(connection, [Event(user_id, 1, 1, EventKind.NOOP, date)])
+
     async def insert(self, connection: Connection, rows: Iterable[tuple[Event, int, int]]) -> None:
         """Writes events and their outbox rows in the caller's transaction.
 
