@@ -20,6 +20,7 @@ from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
 from telesrv.domain.updates import Event, EventKind, NewEvent, bucket_of
 from telesrv.store.ids import Grant, Ids, Want
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.pool import REPEATABLE, Connection, Pool, to_json
 from telesrv.store.signals import Signals
 
@@ -89,8 +90,11 @@ class EventWriter:
 class EventLog:
     """Writes events; shared by all sub-stores."""
 
-    def __init__(self, pool: Pool, ids: Ids, signals: Signals, clock: Clock) -> None:
+    def __init__(
+        self, pool: Pool, ids: Ids, signals: Signals, clock: Clock, metrics: StoreMetrics = NO_METRICS
+    ) -> None:
         self._pool = pool
+        self._metrics = metrics
         self._ids = ids
         self._signals = signals
         self._clock = clock
@@ -143,7 +147,7 @@ class EventLog:
         return await self.transact([new.user_id], body)
 
     async def begin(self, connection: Connection, user_id: int, date: int) -> None:
-        """Begins the log of a new account in the caller's transaction: at pts 1, for which no push is owed."""
+        """Begins the log of a new account, at pts 1, in the caller's transaction; no push is owed."""
         await self._insert_events(connection, [Event(user_id, 1, 1, EventKind.NOOP, date)])
 
     async def insert(self, connection: Connection, rows: Iterable[tuple[Event, int, int]]) -> None:
@@ -182,6 +186,7 @@ class EventLog:
                 break
             self._ids.settle(grants)
             return filled
+        self._metrics.noops_failed(sum(grant.pts for grant in grants))
         return 0
 
     async def fill(self, grants: Sequence[Grant]) -> int:
@@ -205,6 +210,7 @@ class EventLog:
             written += await self._insert_events(connection, rest)
             await self._insert_outbox(connection, [(user_id, pts, 0, 0) for user_id, pts in sorted(written)])
         self._signals.committed({user_id for user_id, _ in written})
+        self._metrics.noops(len(written))
         return len(written)
 
     async def _insert_events(self, connection: Connection, events: Sequence[Event]) -> list[tuple[int, int]]:
