@@ -12,6 +12,7 @@ at or below ``floor`` is ever taken for new.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from telesrv.mtproto.outgoing import Outgoing
@@ -43,19 +44,22 @@ class MsgIdGenerator:
 
     Only when the clock was set back by more than 20 s they go back with it: ids too far ahead are
     discarded.
+
+    Args:
+        last: the highest id that was made before, its two lowest bits clear; 0 for none.
     """
 
-    __slots__ = ("_last",)
+    __slots__ = ("last",)
 
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, last: int = 0) -> None:
+        self.last = last
 
     def next(self, now: float, *, reply: bool) -> int:
         """Returns a fresh msg_id: mod 4 is 1 for an answer to the client, 3 otherwise."""
         msg_id = msg_id_at(now)
-        if 0 <= self._last - msg_id <= _FOLLOW_CLOCK_AFTER:
-            msg_id = self._last + 4
-        self._last = msg_id
+        if 0 <= self.last - msg_id <= _FOLLOW_CLOCK_AFTER:
+            msg_id = self.last + 4
+        self.last = msg_id
         return msg_id | (1 if reply else 3)
 
 
@@ -114,6 +118,23 @@ class ReceivedWindow:
     def get(self, msg_id: int) -> Received | None:
         """Returns what is known of a message; None for a container, or when it is not remembered."""
         return self._by_id.get(msg_id)
+
+    def entries(self) -> Iterator[tuple[int, Received]]:
+        """Yields every remembered message, msg_ids rising; containers aside."""
+        return ((msg_id, self._by_id[msg_id]) for msg_id in self._ids)
+
+    def containers(self) -> list[int]:
+        """Returns the ids of the remembered containers, rising."""
+        return sorted(self._containers)
+
+    def restore(
+        self, entries: Iterable[tuple[int, Received]], containers: Iterable[int], *, highest: int
+    ) -> None:
+        """Fills an empty window with what another one remembered; msg_ids rise."""
+        self._by_id = dict(entries)
+        self._ids = list(self._by_id)
+        self._containers = set(containers)
+        self.highest = highest
 
     def is_container(self, msg_id: int) -> bool:
         """Tells whether a container with this id was taken."""

@@ -107,12 +107,29 @@ class Outbound:
             self._queue.appendleft(out)
         else:
             self._queue.append(out)
+        self._count(out)
+
+    def _count(self, out: Outgoing) -> None:
         if out.kind == ANSWER:
             self._answers[out] = None
             self.answer_bytes += len(out.body)
         elif out.kind == UPDATE:
             self._updates[out] = None
             self.update_bytes += len(out.body)
+
+    def kept(self) -> list[Outgoing]:
+        """Returns what awaits the client's acknowledgement: what was sent, then what was not, in order."""
+        waiting = [out for out in self._queue if not (out.msg_id or out.done) and out.content_related]
+        return [*self._sent.values(), *waiting]
+
+    def restore(self, kept: Iterable[Outgoing]) -> None:
+        """Takes over what another process kept, in the order of ``kept()``."""
+        for out in kept:
+            if out.msg_id:
+                self._sent[out.msg_id] = out
+                self._count(out)
+            else:
+                self.add(out)
 
     def requeue(self, out: Outgoing) -> None:
         """Queues a message that was sent before, once."""

@@ -60,6 +60,7 @@ from telesrv.mtproto.session_events import (
     QuickAck,
     Request,
 )
+from telesrv.mtproto.session_handover import Head, dump, load
 from telesrv.mtproto.session_packets import Envelope, Packer, parse_envelope
 from telesrv.mtproto.session_service import serve
 from telesrv.mtproto.session_state import SessionState
@@ -96,7 +97,11 @@ class Session:
         salts: the server salts of that key.
         random: gives that many random bytes.
         limits: the bounds.
-        min_msg_id: msg_ids at or below it are taken for seen before (a mark kept by an earlier process).
+        min_msg_id: msg_ids at or below it are taken for seen before: the ``highest_msg_id`` of an earlier
+            process that is gone with its window. What comes after it is new. A packet at or below is
+            refused with 16, upon which clients send it anew, or Telegram Desktop in a fresh container;
+            there it is refused with 20, upon which TDLib and Telegram Desktop take a new msg_id (16 would
+            make Telegram Desktop repeat the old one for ever). Telethon and pyrogram never repeat a msg_id.
     """
 
     __slots__ = (
@@ -172,6 +177,58 @@ class Session:
             and envelope.msg_id not in self._state.window
             and not self._packet_error(envelope.msg_id, now)
         )
+
+    # Another process
+
+    def export_state(self) -> bytes:
+        """Returns everything that another process needs to go on with the session; disconnects it here.
+
+        Nothing may be received or sent here afterwards, or the two would use one msg_id twice. (When nobody
+        took the state, ``connection_opened`` goes on.) Wait, within a bound, for running requests to end
+        before: what still runs is answered by an error there.
+
+        The size is bounded by the limits: ``max_answer_bytes`` (or some 50 for each of ``max_answers``, when
+        errors stand in for them) and ``max_update_bytes`` of bodies, and before compression 13 bytes for
+        each remembered message, 8 for each container, 33 for each answer and update. At rest it has some
+        hundred bytes.
+
+        Raises:
+            TypeError: the token of an update is not None, int, str or bytes.
+        """
+        if self.connected:
+            self.connection_lost(self.last_received_at)
+        head = Head(self._auth_key.id, self.session_id, self._min_msg_id, self.last_received_at)
+        return dump(head, self._state, self._packer.numbering, announced=self._announced)
+
+    @classmethod
+    def import_state(
+        cls,
+        auth_key: AuthKey,
+        data: bytes,
+        salts: SaltSchedule,
+        random: Callable[[int], bytes],
+        limits: SessionLimits,
+    ) -> Session:
+        """Returns the session that ``export_state`` gave, not connected yet.
+
+        It is the same session for the client: nothing that was executed is executed again, msg_ids and
+        seq_nos go on rising, what was not acknowledged is sent again after ``connection_opened``, and there
+        is no new_session_created. Requests that still ran at the export are answered by rpc_error 500
+        RPC_CALL_FAIL: every client then repeats them under a new msg_id, while silence would make it wait
+        for ever. Whether such a one took effect is open, as after any lost answer; random_id tells.
+
+        Raises:
+            ValueError: damaged, of another version, or of another key.
+        """
+        loaded = load(data, auth_key.id, limits)
+        session = cls(auth_key, loaded.head.session_id, salts, random, limits, loaded.head.min_msg_id)
+        session.connected = False
+        session.last_received_at = loaded.head.last_received_at
+        session._announced = loaded.announced
+        session._state = loaded.state
+        session._packer = Packer(auth_key, session.session_id, random, limits, loaded.state.outbound)
+        session._packer.numbering = loaded.numbering
+        return session
 
     # Connections
 

@@ -88,6 +88,16 @@ class Packer:
         self._ids = MsgIdGenerator()
         self._content_sent = 0
 
+    @property
+    def numbering(self) -> tuple[int, int]:
+        """The last msg_id that was made and how many content-related messages were numbered."""
+        return self._ids.last, self._content_sent
+
+    @numbering.setter
+    def numbering(self, value: tuple[int, int]) -> None:
+        last_msg_id, self._content_sent = value
+        self._ids = MsgIdGenerator(last_msg_id)
+
     def pack(self, messages: Iterable[Outgoing], salt: int, now: float) -> list[bytes]:
         """Returns the packets of the messages, in their order; content-related ones now await their ack."""
         limits = self._limits
