@@ -24,6 +24,7 @@ from telesrv.store.ids import Ids
 from telesrv.store.limits import LimitStore
 from telesrv.store.marks import Marks
 from telesrv.store.messages import MessageStore
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.outbox import OutboxStore
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
@@ -59,6 +60,8 @@ class StoreConfig:
     """After so many claims a push has failed for good."""
     reservation_s: float = 4.0
     """After how long an unwritten pts is taken for abandoned and filled."""
+    metrics: StoreMetrics = NO_METRICS
+    """What counts what the store does; nothing by default."""
 
 
 class Store:
@@ -71,10 +74,12 @@ class Store:
         self.redis = redis
         self.signals = Signals()
         self.ids = Ids(pool, redis, config.clock, config.node)
-        self.events = EventLog(pool, self.ids, self.signals, config.clock)
-        clock = config.clock
-        marks = Marks(pool, clock)
-        self._committer = Committer(BatchWriter(pool, self.ids, self.events, config.wait_s), config.wait_s)
+        clock, metrics = config.clock, config.metrics
+        self.events = EventLog(pool, self.ids, self.signals, clock, metrics)
+        marks = Marks(pool, clock, metrics)
+        self._committer = Committer(
+            BatchWriter(pool, self.ids, self.events, config.wait_s), config.wait_s, metrics
+        )
         self.messages = MessageStore(pool, self.events, marks, self._committer)
         self.dialogs = DialogStore(pool)
         self.updates = UpdateStore(
@@ -88,9 +93,10 @@ class Store:
             batch=config.outbox_batch,
             lease_s=config.outbox_lease_s,
             max_attempts=config.outbox_attempts,
+            metrics=metrics,
         )
         self.gaps = GapStore(pool)
-        self.limits = LimitStore(redis, clock)
+        self.limits = LimitStore(redis, clock, metrics)
         self.presence = PresenceStore(pool, redis, clock)
         self.users = UserStore(pool, self.presence)
         self.auth_keys = AuthKeyStore(pool)
@@ -112,9 +118,12 @@ class Store:
                 min_conns=config.min_conns,
                 max_conns=config.max_conns,
                 wait_s=config.wait_s,
+                metrics=config.metrics,
             )
             stack.push_async_callback(pool.close)
-            redis = await Redis.connect(config.redis_url, prefix=config.redis_prefix, wait_s=config.wait_s)
+            redis = await Redis.connect(
+                config.redis_url, prefix=config.redis_prefix, wait_s=config.wait_s, metrics=config.metrics
+            )
             stack.push_async_callback(redis.close)
             store = cls(config, pool, redis, await server_secret(pool))
             store._committer.start()

@@ -12,6 +12,7 @@ Lifecycle: `start`, then `close`, which takes nothing new and writes what waits.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +20,8 @@ from typing import Final
 from telesrv.domain.errors import DomainError, Unavailable
 from telesrv.domain.messages import SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID
-from telesrv.store.send import BatchWriter
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
+from telesrv.store.send import BatchWriter, Outcome
 
 QUEUE_SIZE: Final = 4096
 """About a second of work for a busy server; who comes later waits outside, bounded."""
@@ -43,9 +45,10 @@ class _Item:
 class Committer:
     """Owns the queue and the task that empties it."""
 
-    def __init__(self, writer: BatchWriter, wait_s: float) -> None:
+    def __init__(self, writer: BatchWriter, wait_s: float, metrics: StoreMetrics = NO_METRICS) -> None:
         self._writer = writer
         self._wait_s = wait_s
+        self._metrics = metrics
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(QUEUE_SIZE)
         self._repeats: list[_Item] = []
         self._task: asyncio.Task[None] | None = None
@@ -111,6 +114,7 @@ class Committer:
 
     async def _commit(self, batch: list[_Item]) -> None:
         """Gives each item its outcome; one that the database cannot take at all fails alone."""
+        started = asyncio.get_running_loop().time()
         try:
             outcomes = await self._writer.send([item.request for item in batch])
         except Unavailable as error:
@@ -122,6 +126,9 @@ class Committer:
             for item in batch:
                 await self._commit([item])
         else:
+            self._metrics.batch(len(batch), asyncio.get_running_loop().time() - started)
+            for result, count in Counter(map(_result, outcomes)).items():
+                self._metrics.message(result, count)
             for item, outcome in zip(batch, outcomes, strict=True):
                 if item.done.done():
                     continue
@@ -130,8 +137,8 @@ class Committer:
                 else:
                     item.done.set_result(outcome)
 
-    @staticmethod
-    def _fail(batch: list[_Item], error: Exception) -> None:
+    def _fail(self, batch: list[_Item], error: Exception) -> None:
+        self._metrics.message("failed", len(batch))
         for item in batch:
             if not item.done.done():
                 item.done.set_exception(error)
@@ -141,3 +148,10 @@ class Committer:
         while not self._queue.empty():
             rest.append(self._queue.get_nowait())
         self._fail(rest, Unavailable("the store closed"))
+
+
+def _result(outcome: Outcome) -> str:
+    """Returns what is counted for an outcome."""
+    if isinstance(outcome, DomainError):
+        return "refused"
+    return "repeated" if outcome.duplicate else "sent"

@@ -9,14 +9,16 @@ import math
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import FloodWait
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.redis import Redis
 
 
 class LimitStore:
     """Fixed windows that begin with their first request."""
 
-    def __init__(self, redis: Redis, clock: Clock) -> None:
+    def __init__(self, redis: Redis, clock: Clock, metrics: StoreMetrics = NO_METRICS) -> None:
         self._redis = redis
+        self._metrics = metrics
         self._clock = clock
 
     async def hit(self, kind: str, key: int | str, limit: int, period_s: float, *, cost: int = 1) -> None:
@@ -40,4 +42,5 @@ class LimitStore:
             [math.floor(self._clock.time() * 1000), math.ceil(period_s * 1000), limit, cost],
         )
         if wait_ms > 0:
+            self._metrics.rate_limited(kind)
             raise FloodWait(math.ceil(wait_ms / 1000))

@@ -15,6 +15,7 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.store.ids import Grant
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.pool import Pool
 
 _MOST: Final = 100_000
@@ -46,8 +47,9 @@ class _Mark:
 class Marks:
     """The marks this process knows, and the holes it met."""
 
-    def __init__(self, pool: Pool, clock: Clock) -> None:
+    def __init__(self, pool: Pool, clock: Clock, metrics: StoreMetrics = NO_METRICS) -> None:
         self._pool = pool
+        self._metrics = metrics
         self._clock = clock
         self._known: OrderedDict[int, _Mark] = OrderedDict()
         self._unsaved: set[int] = set()
@@ -82,7 +84,9 @@ class Marks:
         at_hole = False
         for pts, pts_count in events:
             if pts - pts_count > mark:
-                self._holes.setdefault((user_id, mark), (pts - pts_count, self._clock.monotonic()))
+                if (user_id, mark) not in self._holes:
+                    self._holes[user_id, mark] = (pts - pts_count, self._clock.monotonic())
+                    self._metrics.hole()
                 at_hole = True
                 break
             mark = max(mark, pts)

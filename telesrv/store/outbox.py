@@ -21,6 +21,7 @@ from telesrv.domain.messages import MessageBox
 from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, OutboxItem, OutboxRow, OutboxStats
 from telesrv.store.boxes import SQL_GET_MANY, box_from_row
 from telesrv.store.marks import Marks
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.pool import Pool, Record
 from telesrv.store.signals import Signals
 from telesrv.store.updates import EVENT_COLUMNS, event_from_row
@@ -141,8 +142,10 @@ class OutboxStore:
         batch: int,
         lease_s: float,
         max_attempts: int,
+        metrics: StoreMetrics = NO_METRICS,
     ) -> None:
         self._pool = pool
+        self._metrics = metrics
         self._marks = marks
         self._signals = signals
         self._clock = clock
@@ -174,6 +177,7 @@ class OutboxStore:
         if beyond:
             await self._put_back(bucket, beyond)
         items = [row for row in rows if row.pts <= heads[row.target_user_id]]
+        self._metrics.outbox_claimed(len(items))
         boxes = await self._boxes(events[row.target_user_id, row.pts] for row in items)
         return [
             OutboxItem(row, event, boxes.get((event.user_id, event.box_id)))
@@ -209,6 +213,7 @@ class OutboxStore:
         """
         for bucket, some in _by_bucket(rows):
             await self._pool.execute(SQL_DONE, bucket, *_keys(some))
+            self._metrics.outbox_delivered(len(some))
 
     async def retry(self, rows: Iterable[OutboxRow], error: str) -> None:
         """Lets rows be claimed again, later each time; those tried too often have failed for good.
@@ -225,8 +230,10 @@ class OutboxStore:
                 delays = [min(_BACKOFF_MS << min(row.attempts, 20), _BACKOFF_MOST_MS) for row in again]
                 times = [now_ms + delay for delay in delays]
                 await self._pool.execute(SQL_RETRY, bucket, *_keys(again), times, error)
+                self._metrics.outbox_retried(len(again))
             if failed:
                 await self._pool.execute(SQL_FAIL, bucket, *_keys(failed), now_ms, error)
+                self._metrics.outbox_failed(len(failed))
 
     async def stats(self) -> OutboxStats:
         """Returns how much is owed and failed."""

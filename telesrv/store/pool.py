@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import asyncpg
 
 from telesrv.domain.errors import Unavailable
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 
 Connection: TypeAlias = Any
 """An asyncpg connection as the pool lends it."""
@@ -42,10 +43,11 @@ REPEATABLE: Final = (
 class _WithinDeadline:
     """Repeats an action while the server is away, until the deadline."""
 
-    __slots__ = ("_deadline", "_pause_s")
+    __slots__ = ("_deadline", "_metrics", "_pause_s")
 
-    def __init__(self, wait_s: float) -> None:
+    def __init__(self, wait_s: float, metrics: StoreMetrics) -> None:
         self._deadline = asyncio.get_running_loop().time() + wait_s
+        self._metrics = metrics
         self._pause_s = 0.02
 
     @property
@@ -59,6 +61,7 @@ class _WithinDeadline:
             Unavailable: the deadline has passed.
         """
         if asyncio.get_running_loop().time() + self._pause_s >= self._deadline:
+            self._metrics.away("PostgreSQL")
             raise Unavailable("PostgreSQL") from error
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, 0.5)
@@ -70,9 +73,10 @@ class Pool:
     *wait_s* bounds the wait for a connection, *command_timeout_s* each statement.
     """
 
-    def __init__(self, pool: Any, wait_s: float) -> None:
+    def __init__(self, pool: Any, wait_s: float, metrics: StoreMetrics = NO_METRICS) -> None:
         self._pool = pool
         self._wait_s = wait_s
+        self._metrics = metrics
 
     @classmethod
     async def connect(
@@ -83,13 +87,14 @@ class Pool:
         max_conns: int = 50,
         wait_s: float = 5.0,
         command_timeout_s: float = 10.0,
+        metrics: StoreMetrics = NO_METRICS,
     ) -> Pool:
         """Opens the pool and *min_conns* connections.
 
         Raises:
             Unavailable: the server did not answer within *wait_s*.
         """
-        deadline = _WithinDeadline(wait_s)
+        deadline = _WithinDeadline(wait_s, metrics)
         while True:
             try:
                 pool = await asyncpg.create_pool(
@@ -111,7 +116,7 @@ class Pool:
             except _AWAY as error:
                 await deadline.pause(error)
             else:
-                return cls(pool, wait_s)
+                return cls(pool, wait_s, metrics)
 
     async def close(self) -> None:
         """Closes every connection; those in use are given a few seconds."""
@@ -131,6 +136,7 @@ class Pool:
         try:
             yield connection
         except _AWAY as error:
+            self._metrics.away("PostgreSQL")
             raise Unavailable("PostgreSQL") from error
         finally:
             await self._release(connection)
@@ -172,7 +178,7 @@ class Pool:
             return status
 
     async def _repeat(self, action: Callable[[Connection], Awaitable[T]]) -> T:
-        deadline = _WithinDeadline(self._wait_s)
+        deadline = _WithinDeadline(self._wait_s, self._metrics)
         while True:
             connection = await self._borrow()
             try:
@@ -183,12 +189,17 @@ class Pool:
                 await self._release(connection)
 
     async def _borrow(self) -> Connection:
-        deadline = _WithinDeadline(self._wait_s)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        deadline = _WithinDeadline(self._wait_s, self._metrics)
         while True:
             try:
-                return await self._pool.acquire(timeout=deadline.left_s)
+                connection = await self._pool.acquire(timeout=deadline.left_s)
             except _AWAY as error:
                 await deadline.pause(error)
+            else:
+                self._metrics.pool_wait(loop.time() - started)
+                return connection
 
     async def _release(self, connection: Connection) -> None:
         try:

@@ -21,6 +21,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from telesrv.domain.errors import Unavailable
+from telesrv.store.metrics import NO_METRICS, StoreMetrics
 
 T = TypeVar("T")
 _AWAY: Final = (OSError, RedisConnectionError, RedisTimeoutError, BusyLoadingError)
@@ -39,14 +40,21 @@ class Redis:
     `client` is the raw client for pipelines; wrap what is awaited on it in `call`.
     """
 
-    def __init__(self, client: Any, prefix: str, wait_s: float) -> None:
+    def __init__(self, client: Any, prefix: str, wait_s: float, metrics: StoreMetrics = NO_METRICS) -> None:
         self.client = client
+        self._metrics = metrics
         self._prefix = prefix
         self._wait_s = wait_s
 
     @classmethod
     async def connect(
-        cls, url: str, *, prefix: str = "telesrv:", wait_s: float = 5.0, max_conns: int = 64
+        cls,
+        url: str,
+        *,
+        prefix: str = "telesrv:",
+        wait_s: float = 5.0,
+        max_conns: int = 64,
+        metrics: StoreMetrics = NO_METRICS,
     ) -> Redis:
         """Opens the client and asks the server once.
 
@@ -61,7 +69,7 @@ class Redis:
             socket_connect_timeout=wait_s,
             retry=Retry(NoBackoff(), 0),
         )
-        redis = cls(aioredis.Redis(connection_pool=pool), prefix, wait_s)
+        redis = cls(aioredis.Redis(connection_pool=pool), prefix, wait_s, metrics)
         try:
             await redis.call(redis.client.ping)
         except BaseException:
@@ -92,6 +100,7 @@ class Redis:
                 return await action()
             except _AWAY as error:
                 if loop.time() + pause_s >= deadline:
+                    self._metrics.away("Redis")
                     raise Unavailable("Redis") from error
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 0.5)
