@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from telesrv import tl
+from telesrv import metrics, tl
 from telesrv.clock import Clock
 from telesrv.domain.errors import DomainError, Unavailable
 from telesrv.rpc import call as calls
 from telesrv.rpc.call import Call
 from telesrv.rpc.codes import CodeDelivery, CodeSender, LogCodeSender, WebhookCodeSender
 from telesrv.rpc.context import Caller, Context, RpcConfig, SessionControl
-from telesrv.rpc.errors import BUG, UNAVAILABLE, RpcError, bad_request, of_domain, unauthorized
+from telesrv.rpc.errors import BUG, FLOOD, UNAVAILABLE, RpcError, bad_request, of_domain, unauthorized
 from telesrv.rpc.registry import Handler, Status, load
 from telesrv.tl import mt
 from telesrv.tl.schema import FUNCTION, schema
@@ -47,6 +47,8 @@ class Outcome:
     """The boxed result in the caller's layer, or an ``rpc_error``: what rpc_result wraps."""
     ok: bool
     """Whether it is a result; calls that were to follow this one fail otherwise."""
+    label: str = "ok"
+    """What is counted: ok, refused, limited, unavailable or failed."""
 
 
 class Dispatcher:
@@ -85,6 +87,13 @@ class Dispatcher:
 
         Spec: Calling methods.
         """
+        started = self._clock.monotonic()
+        outcome = await self._outcome(call, caller)
+        served = self._handlers.get(type(call.method))
+        metrics.rpc(None if served is None else served.name, outcome.label, self._clock.monotonic() - started)
+        return outcome
+
+    async def _outcome(self, call: Call, caller: Caller) -> Outcome:
         try:
             return Outcome(await self._run(call, caller), ok=True)
         except RpcError as error:
@@ -99,7 +108,8 @@ class Dispatcher:
         except Exception:
             log.exception("a call failed", method=call.name, layer=caller.layer)
             refused = BUG
-        return Outcome(tl.write(mt.RpcError(error_code=refused.code, error_message=refused.type)), ok=False)
+        body = tl.write(mt.RpcError(error_code=refused.code, error_message=refused.type))
+        return Outcome(body, ok=False, label=_label(refused))
 
     # Keys
 
@@ -206,6 +216,15 @@ class Dispatcher:
         caller.user_id = user_id
         if user_id is not None:
             self._sessions.logged_in(caller.auth_key_id, user_id)
+
+
+def _label(error: RpcError) -> str:
+    """Returns what is counted for a refused call."""
+    if error is BUG:
+        return "failed"
+    if error is UNAVAILABLE:
+        return "unavailable"
+    return "limited" if error.code == FLOOD else "refused"
 
 
 @cache
