@@ -25,12 +25,15 @@ from telesrv.store.limits import LimitStore
 from telesrv.store.marks import Marks
 from telesrv.store.messages import MessageStore
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
+from telesrv.store.nodes import NodeStore
+from telesrv.store.operations import OperationsStore
 from telesrv.store.outbox import OutboxStore
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
 from telesrv.store.redis import Redis
 from telesrv.store.secrets import server_secret
 from telesrv.store.send import BatchWriter
+from telesrv.store.session_registry import SessionRegistry
 from telesrv.store.signals import Signals
 from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
@@ -95,7 +98,8 @@ class Store:
             max_attempts=config.outbox_attempts,
             metrics=metrics,
         )
-        self.gaps = GapStore(pool)
+        self.gaps = GapStore(pool, self.events)
+        self.operations = OperationsStore(pool, redis)
         self.limits = LimitStore(redis, clock, metrics)
         self.presence = PresenceStore(pool, redis, clock)
         self.users = UserStore(pool, self.presence)

@@ -1,14 +1,21 @@
-"""What an operator asks of the update logs: is a pts missing below a committed one?
+"""What an operator asks of the update logs: is a pts missing below a committed one, and can it be filled?
 
-Guarantees: reads only, in one statement, so that what it sees is of one moment.
+Guarantees: `find` reads only, in one statement, so that what it sees is of one moment; `fill` never puts
+anything over an event, and a writer that was only slow notices and takes new pts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from telesrv.store.events import EventLog
+from telesrv.store.ids import Grant
 from telesrv.store.pool import Pool
+
+_AT_ONCE: Final = 500
+"""Gaps filled by one transaction."""
 
 # Counts the accounts that have a log; for operators, over all owners.
 SQL_COUNT_USERS: Final = """
@@ -34,12 +41,17 @@ class Gap:
     from_pts: int
     to_pts: int
 
+    @property
+    def pts_count(self) -> int:
+        return self.to_pts - self.from_pts + 1
+
 
 class GapStore:
-    """Finds gaps."""
+    """Finds and fills gaps."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, events: EventLog) -> None:
         self._pool = pool
+        self._events = events
 
     async def find(self, user_id: int | None = None) -> tuple[int, list[Gap]]:
         """Returns how many accounts have a log, and every gap in them (or in that of *user_id*).
@@ -49,3 +61,17 @@ class GapStore:
         """
         users = await self._pool.fetchval(SQL_COUNT_USERS, user_id)
         return users, [Gap(**row) for row in await self._pool.fetch(SQL_FIND_GAPS, user_id)]
+
+    async def fill(self, gaps: Sequence[Gap]) -> int:
+        """Puts a noop in place of every pts of *gaps* that is still missing; returns how many.
+
+        Only for gaps that have stood longer than any writer takes: the sweeper fills the others.
+
+        Raises:
+            Unavailable: PostgreSQL is away; what was filled before stays.
+        """
+        filled = 0
+        for start in range(0, len(gaps), _AT_ONCE):
+            some = gaps[start : start + _AT_ONCE]
+            filled += await self._events.fill([Grant(gap.user_id, gap.to_pts, gap.pts_count) for gap in some])
+        return filled
