@@ -7,6 +7,7 @@ variable, repeat the value unless it is secret, and say what to write instead.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -43,6 +44,12 @@ class Address(str):
         address.host = host or "0.0.0.0"  # noqa: S104 - ":2398" asks for every interface
         address.port = int(port)
         return address
+
+    @property
+    def reachable_host(self) -> str:
+        """An address by which clients of this machine reach the host: loopback where it is every
+        interface."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(self.host, self.host)  # noqa: S104
 
 
 def _address(value: object) -> Address:
@@ -90,12 +97,6 @@ def _redis_url(value: SecretStr | None) -> SecretStr | None:
 
 def _code_webhook(value: SecretStr | None) -> SecretStr | None:
     return _scheme(value, ("http", "https"), "https://sms.example.org/send")
-
-
-def _workers(value: int) -> int:
-    if value != 1:
-        raise ValueError("only 1 process per server is supported; leave it at 1")
-    return value
 
 
 def _duration(value: object) -> object:
@@ -166,8 +167,11 @@ class Settings(BaseSettings):
     proxy_secret: Annotated[SecretStr | None, Unset, AfterValidator(_proxy_secret)] = Field(
         default=None, description="MTProto proxy secret; with it, clients may connect as to a proxy"
     )
-    workers: Annotated[int, AfterValidator(_workers)] = Field(
-        default=1, description="processes serving clients"
+    workers: int = Field(
+        default_factory=lambda: min(os.cpu_count() or 1, 64),
+        ge=1,
+        le=64,
+        description="processes serving clients; as many as there are cores when unset",
     )
     message_rate_limit: int = Field(
         default=30,

@@ -7,7 +7,7 @@ class DomainError(Exception):
     """A request that a rule refuses; nothing was written."""
 
 
-class Unavailable(Exception):  # noqa: N818 - a state, as the HTTP status of that name
+class Unavailable(Exception):
     """PostgreSQL or Redis did not answer in time; the request may be repeated."""
 
 

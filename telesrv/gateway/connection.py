@@ -24,24 +24,21 @@ from telesrv.domain.errors import Unavailable
 from telesrv.domain.users import AuthKeyRecord
 from telesrv.gateway.hub import SessionHub
 from telesrv.gateway.limits import GatewayLimits
+from telesrv.gateway.node import Node
 from telesrv.gateway.session_actor import SessionActor
 from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import AUTH_KEY_NOT_FOUND, TransportError
 from telesrv.mtproto.exchange import Compute, ExchangeEvent, KeyCreated, Send, ServerExchange
 from telesrv.mtproto.rsa import RSAKey
-from telesrv.mtproto.salts import SaltSchedule
-from telesrv.mtproto.session import Session, SessionLimits, parse_envelope
+from telesrv.mtproto.session import parse_envelope
 from telesrv.mtproto.transport import Frame, ServerTransport
-from telesrv.rpc import Caller, Dispatcher
+from telesrv.rpc import Dispatcher
 from telesrv.tl.errors import ProtocolError
 
 if TYPE_CHECKING:
     from telesrv.gateway.listener import Listener
 
 log = structlog.get_logger(__name__)
-
-_FIRST_SALT_S = 1800
-"""How long the salt of the key exchange is good: as long as any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +47,10 @@ class GatewayContext:
 
     dispatcher: Dispatcher
     hub: SessionHub
+    node: Node
     limits: GatewayLimits
-    session_limits: SessionLimits
     clock: Clock
     rsa_keys: tuple[RSAKey, ...]
-    secret: bytes
-    """Of the server salts; the same in every process."""
     proxy_secret: bytes | None
     executor: Executor
     computations: asyncio.Semaphore
@@ -227,11 +222,7 @@ class Connection(asyncio.Protocol):
             self.authenticated = True
             self._listener.authenticated(self)
             self._arm(self._deadline_s)
-        actor = self._context.hub.get_or_create(
-            wire_key_id,
-            envelope.session_id,
-            lambda: self._new_actor(auth_key, record, envelope.session_id),
-        )
+        actor = await self._context.node.session(auth_key, record, envelope.session_id, self.ip)
         actor.caller.ip = self.ip
         self._actors.add(actor)
         await actor.receive(envelope, self, quick_ack=frame.quick_ack)
@@ -245,41 +236,6 @@ class Connection(asyncio.Protocol):
             self._keys.clear()
         known = self._keys[wire_key_id] = (AuthKey(record.data), record)
         return known
-
-    def _new_actor(self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int) -> SessionActor:
-        context = self._context
-        session = Session(
-            auth_key,
-            session_id,
-            SaltSchedule(
-                context.secret,
-                auth_key.id,
-                first_salt=record.first_salt or None,
-                first_salt_until=record.created_at + _FIRST_SALT_S,
-            ),
-            os.urandom,
-            context.session_limits,
-        )
-        perm_id = record.perm_auth_key_id
-        temporary = record.expires_at is not None
-        caller = Caller(
-            auth_key_id=perm_id if perm_id is not None else auth_key.id,
-            temp_auth_key_id=auth_key.id if temporary else None,
-            session_id=session_id,
-            layer=record.layer,
-            client=record.client,
-            ip=self.ip,
-            dc_id=record.dc_id,
-        )
-        return SessionActor(
-            session,
-            caller,
-            wire_key_id=auth_key.id,
-            dispatcher=context.dispatcher,
-            hub=context.hub,
-            limits=context.limits,
-            clock=context.clock,
-        )
 
     # Key exchange
 

@@ -11,13 +11,12 @@ awaits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from telesrv import tl
 from telesrv.clock import Clock
 from telesrv.gateway.limits import GatewayLimits
-from telesrv.tl import types
 
 if TYPE_CHECKING:
     from telesrv.gateway.session_actor import SessionActor
@@ -28,25 +27,34 @@ class EncodedUpdate:
 
     __slots__ = ("_by_layer", "_update")
 
-    def __init__(self, update: object) -> None:
+    def __init__(self, update: object | None, newest: bytes | None = None) -> None:
         self._update = update
-        self._by_layer: dict[int, bytes] = {}
+        self._by_layer: dict[int, bytes] = {} if newest is None else {tl.LAYER: newest}
+
+    @classmethod
+    def of_newest(cls, body: bytes) -> EncodedUpdate:
+        """Returns the update that another process wrote in the newest layer."""
+        return cls(None, body)
 
     def for_layer(self, layer: int) -> bytes:
-        """Returns the TL bytes for a session of *layer*."""
+        """Returns the TL bytes for a session of *layer*; 0 is one that has not said it: the newest, as
+        answers."""
+        layer = tl.supported_layer(layer or tl.LAYER)
         body = self._by_layer.get(layer)
         if body is None:
-            # 0 is a client that has not said its layer: it is answered in the newest, too.
-            body = tl.write(self._update, tl.supported_layer(layer or tl.LAYER))
-            self._by_layer[layer] = body
+            if self._update is None:
+                self._update = tl.read(self._by_layer[tl.LAYER])
+            body = self._by_layer[layer] = tl.write(self._update, layer)
         return body
 
 
 class SessionHub:
-    """Finds sessions; implements the session control that RPC handlers use."""
+    """Finds sessions."""
 
     def __init__(self, limits: GatewayLimits, clock: Clock) -> None:
         self._limits = limits
+        self.users_left: set[int] = set()
+        """Accounts that had sessions here and have none now; whoever tells the other processes empties it."""
         self._clock = clock
         self._sessions: dict[tuple[int, int], SessionActor] = {}
         self._by_key: defaultdict[int, set[SessionActor]] = defaultdict(set)
@@ -58,20 +66,17 @@ class SessionHub:
     def __iter__(self) -> Iterator[SessionActor]:
         return iter(list(self._sessions.values()))
 
-    def get_or_create(
-        self, wire_key_id: int, session_id: int, create: Callable[[], SessionActor]
-    ) -> SessionActor:
-        """Returns the session, made by *create* if it is new; the oldest detached ones make room."""
-        actor = self._sessions.get((wire_key_id, session_id))
-        if actor is None:
-            self._make_room(wire_key_id)
-            actor = create()
-            self._sessions[wire_key_id, session_id] = actor
-            self._by_key[wire_key_id].add(actor)
-            if actor.caller.auth_key_id != wire_key_id:
-                self._by_key[actor.caller.auth_key_id].add(actor)
-            self.index_user(actor)
-        return actor
+    def find(self, wire_key_id: int, session_id: int) -> SessionActor | None:
+        """Returns the session, if it is here."""
+        return self._sessions.get((wire_key_id, session_id))
+
+    def add(self, actor: SessionActor) -> None:
+        """Takes a session in; the oldest detached ones make room for it."""
+        self._make_room(actor.wire_key_id)
+        self._sessions[actor.wire_key_id, actor.session_id] = actor
+        self._by_key[actor.wire_key_id].add(actor)
+        self._by_key[actor.caller.auth_key_id].add(actor)
+        self.index_user(actor)
 
     def remove(self, actor: SessionActor) -> None:
         """Forgets a session and stops what it runs."""
@@ -136,6 +141,12 @@ class SessionHub:
             members.discard(actor)
             if not members:
                 del self._by_user[user_id]
+                self.users_left.add(user_id)
+
+    @property
+    def users(self) -> list[int]:
+        """The accounts that have sessions here."""
+        return list(self._by_user)
 
     def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
         """Makes the sessions of a temporary key stand for the permanent one."""
@@ -153,11 +164,7 @@ class SessionHub:
 
     def logged_in(self, auth_key_id: int, user_id: int) -> None:
         """Gives every session of the permanent key the account's updates from now on."""
-        for actor in list(self._by_key.get(auth_key_id, ())):
-            if actor.caller.user_id not in (None, user_id):
-                actor.forget_updates()
-            actor.caller.user_id = user_id
-            self.index_user(actor)
+        self.noticed(auth_key_id, user_id)
 
     def log_out(self, auth_key_ids: Iterable[int]) -> None:
         """Takes the account from every session of these permanent keys, queued updates included."""
@@ -166,6 +173,14 @@ class SessionHub:
                 actor.forget_updates()
                 actor.caller.user_id = None
                 self._unindex_user(actor)
+
+    def noticed(self, auth_key_id: int, user_id: int | None) -> None:
+        """Brings the sessions of a permanent key in line with the account that it has."""
+        for actor in list(self._by_key.get(auth_key_id, ())):
+            if actor.caller.user_id not in (None, user_id):
+                actor.forget_updates()
+            actor.caller.user_id = user_id
+            self.index_user(actor)
 
     def forget_key(self, auth_key_id: int) -> None:
         """Closes every session of a destroyed auth key, temporary keys bound to it included."""
@@ -200,14 +215,19 @@ class SessionHub:
         return count
 
     def push_transient(
-        self, user_id: int, update: types.TypeUpdate, exclude: tuple[int, int] | None = None
+        self, user_id: int, update: EncodedUpdate, exclude: tuple[int, int] | None = None
     ) -> None:
         """Sends an update that is never stored, to the connected sessions of the account."""
-        short = EncodedUpdate(types.UpdateShort(update=update, date=int(self._clock.time())))
         for actor in list(self._by_user.get(user_id, ())):
             caller = actor.caller
             if actor.detached_since is not None or not actor.takes_updates:
                 continue
             if exclude is not None and exclude == (caller.auth_key_id, actor.session_id):
                 continue
-            actor.push(short.for_layer(caller.layer))
+            actor.push(update.for_layer(caller.layer))
+
+    def all_lost_updates(self) -> None:
+        """Has every session ask for the difference: pushes may have passed this process by."""
+        for actor in self:
+            if actor.takes_updates:
+                actor.push_too_long()

@@ -15,8 +15,6 @@ from telesrv.gateway.connection import Connection, GatewayContext
 
 log = structlog.get_logger(__name__)
 
-_SWEEP_INTERVAL_S = 15.0
-
 
 class Listener:
     """Owns the listening socket and the set of its links."""
@@ -27,7 +25,6 @@ class Listener:
         self._half_open: Counter[str] = Counter()
         self._half_open_total = 0
         self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.Task[None] | None = None
 
     @property
     def connections(self) -> int:
@@ -44,7 +41,6 @@ class Listener:
         self._server = await loop.create_server(
             lambda: Connection(self._context, self), host, port, backlog=1024, reuse_port=True
         )
-        self._sweeper = loop.create_task(self._sweep())
         bound_host, bound_port = self._server.sockets[0].getsockname()[:2]
         return bound_host, bound_port
 
@@ -61,10 +57,6 @@ class Listener:
 
     async def close(self) -> None:
         """Closes every link and forgets every session; unacknowledged updates stay in the durable log."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._sweeper
         for connection in list(self._connections):
             connection.close_soon()
         await asyncio.sleep(0)
@@ -109,8 +101,3 @@ class Listener:
             self._connections.discard(connection)
             if not connection.authenticated:
                 self.authenticated(connection)
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP_INTERVAL_S)
-            self._context.hub.expire_detached(self._context.clock.monotonic())

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from telesrv import tl
 from telesrv.clock import Clock
+from telesrv.domain.errors import Unavailable
 from telesrv.gateway.hub import EncodedUpdate
 from telesrv.gateway.limits import GatewayLimits
 from telesrv.mtproto.session import (
@@ -37,6 +39,7 @@ from telesrv.tl import mt, types
 
 if TYPE_CHECKING:
     from telesrv.gateway.hub import SessionHub
+    from telesrv.gateway.node import Node
     from telesrv.mtproto.session import Event
 
 log = structlog.get_logger(__name__)
@@ -77,6 +80,8 @@ class SessionActor:
         "_limits",
         "_link",
         "_loop",
+        "_marking",
+        "_node",
         "_outcomes",
         "_room",
         "_session",
@@ -85,6 +90,7 @@ class SessionActor:
         "detached_since",
         "identified",
         "indexed_user_id",
+        "marked",
         "session_id",
         "takes_updates",
         "wire_key_id",
@@ -98,6 +104,7 @@ class SessionActor:
         wire_key_id: int,
         dispatcher: Dispatcher,
         hub: SessionHub,
+        node: Node,
         limits: GatewayLimits,
         clock: Clock,
     ) -> None:
@@ -110,9 +117,13 @@ class SessionActor:
         self.indexed_user_id: int | None = None
         self.takes_updates = False
         self.detached_since: float | None = clock.monotonic()
+        self.marked = 0
+        """msg_ids up to this one may be executed: so it is noted where the next process would look."""
         self._session = session
         self._dispatcher = dispatcher
         self._hub = hub
+        self._node = node
+        self._marking = asyncio.Lock()
         self._limits = limits
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -136,7 +147,7 @@ class SessionActor:
         self._session.connection_opened(self._clock.time())
         if self._session.lost_updates:
             self._session.lost_updates = False
-            self.push(_UPDATES_TOO_LONG.for_layer(self.caller.layer))
+            self.push_too_long()
         self._schedule_flush()
 
     def detach_connection(self, link: Link | None = None, *, close: bool = False) -> None:
@@ -156,6 +167,21 @@ class SessionActor:
         self._cancel_timer()
         for task in list(self._call_tasks.values()):
             task.cancel()
+
+    # For the next owner
+
+    def export_state(self) -> bytes:
+        """Returns the protocol state of the session, which is over here."""
+        return self._session.export_state()
+
+    @property
+    def outcomes(self) -> list[tuple[int, bool]]:
+        """The latest finished requests, as (msg_id, whether it succeeded), the oldest first."""
+        return list(self._outcomes.items())
+
+    def restore_outcomes(self, outcomes: Iterable[tuple[int, bool]]) -> None:
+        """Takes over what another process has finished."""
+        self._outcomes = OrderedDict((msg_id, ok) for msg_id, ok in outcomes)
 
     @property
     def running(self) -> list[asyncio.Task[bool]]:
@@ -256,10 +282,25 @@ class SessionActor:
         caller = self.caller
         if not self.identified:
             self.identified = await self._dispatcher.identify(caller)
-            self._hub.index_user(self)
+        if not call.repeatable and msg_id > self.marked:
+            try:
+                if not await self._mark(msg_id):
+                    return False
+            except Unavailable:
+                self._answer(msg_id, self._dispatcher.unavailable())
+                return False
         outcome = await self._dispatcher.execute(call, caller)
         self._answer(msg_id, outcome.body)
         return outcome.ok
+
+    async def _mark(self, msg_id: int) -> bool:
+        """Has it noted that *msg_id* is executed; False when the session is another process's by now."""
+        async with self._marking:
+            if msg_id > self.marked:
+                if not await self._node.mark(self, msg_id):
+                    return False
+                self.marked = msg_id
+        return True
 
     def _answer(self, msg_id: int, body: bytes) -> None:
         self._session.send_result(msg_id, body, self._clock.time())
@@ -270,7 +311,7 @@ class SessionActor:
         self._session.answer_destroy_auth_key(msg_id, destroyed, self._clock.time())
         if destroyed:
             self._flush()
-            self._hub.forget_key(self.wire_key_id)
+            await self._node.forget_key(self.wire_key_id)
         return destroyed
 
     # Outbound
@@ -279,6 +320,10 @@ class SessionActor:
         """Queues one update; it is sent again until the client acknowledged it."""
         self._session.send_update(body, self._clock.time())
         self._schedule_flush()
+
+    def push_too_long(self) -> None:
+        """Has the client ask for the difference."""
+        self.push(_UPDATES_TOO_LONG.for_layer(self.caller.layer))
 
     def forget_updates(self) -> None:
         """Drops the updates that were not acknowledged: the account they speak of is gone from here."""

@@ -13,14 +13,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from telesrv.domain.errors import Unavailable
-from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxItem, OutboxRow
-from telesrv.gateway.hub import EncodedUpdate, SessionHub
-from telesrv.rpc.pushes import PushBuilder
+from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxItem
+from telesrv.gateway.hub import SessionHub
+from telesrv.gateway.node import Node, PushNotTaken
+from telesrv.rpc.pushes import Push, PushBuilder
 from telesrv.store import Store
 
 log = structlog.get_logger(__name__)
@@ -35,11 +36,19 @@ class OutboxDispatcher:
     """Runs the workers of one process."""
 
     def __init__(
-        self, store: Store, builder: PushBuilder, hub: SessionHub, *, workers: int, interval_s: float
+        self,
+        store: Store,
+        builder: PushBuilder,
+        hub: SessionHub,
+        node: Node,
+        *,
+        workers: int,
+        interval_s: float,
     ) -> None:
         self._store = store
         self._builder = builder
         self._hub = hub
+        self._node = node
         self._workers = workers
         self._interval_s = interval_s
         self._tasks: list[asyncio.Task[None]] = []
@@ -118,28 +127,41 @@ class OutboxDispatcher:
         by_user: defaultdict[int, list[OutboxItem]] = defaultdict(list)
         for item in items:
             by_user[item.row.target_user_id].append(item)
-        done: list[OutboxRow] = []
-        for user_id, owed in by_user.items():
-            try:
-                await self._push(user_id, owed)
-            except Unavailable:
-                raise
-            except Exception as error:
-                log.exception("push failed", user_id=user_id, rows=len(owed))
-                await self._store.outbox.retry([item.row for item in owed], type(error).__name__)
-            else:
-                done.extend(item.row for item in owed)
+        failed = await self._push(by_user)
+        for user_id, problem in failed.items():
+            await self._store.outbox.retry([item.row for item in by_user.pop(user_id)], problem)
+        done = [item.row for owed in by_user.values() for item in owed]
         if done:
             await self._store.outbox.done(done)
         return len(items) >= self._store.config.outbox_batch
 
-    async def _push(self, user_id: int, items: Sequence[OutboxItem]) -> None:
-        if not self._hub.has_sessions(user_id):
-            return
-        for push in await self._builder.build(user_id, items):
-            self._hub.push(
-                user_id,
-                EncodedUpdate(push.update),
-                exclude_auth_key_id=push.exclude_auth_key_id,
-                exclude_session_id=push.exclude_session_id,
-            )
+    async def _push(self, owed: Mapping[int, Sequence[OutboxItem]]) -> dict[int, str]:
+        """Hands the pushes of one batch to every process that holds sessions; returns what failed, by
+        account."""
+        remote = await self._node.remote_holders(list(owed))
+        there: defaultdict[int, list[tuple[int, Push]]] = defaultdict(list)
+        failed: dict[int, str] = {}
+        for user_id, items in owed.items():
+            nodes = remote.get(user_id, ())
+            if not nodes and not self._hub.has_sessions(user_id):
+                continue
+            try:
+                pushes = await self._builder.build(user_id, items)
+                self._node.push_here(user_id, pushes)
+            except Unavailable:
+                raise
+            except Exception as error:
+                log.exception("a push could not be made", user_id=user_id, rows=len(items))
+                failed[user_id] = type(error).__name__
+            else:
+                for node in nodes:
+                    there[node].extend((user_id, push) for push in pushes)
+        outcomes = await asyncio.gather(
+            *(self._node.push_there(node, pushes) for node, pushes in there.items()), return_exceptions=True
+        )
+        for sent, outcome in zip(there.values(), outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                if not isinstance(outcome, PushNotTaken | Unavailable):
+                    raise outcome
+                failed.update((user_id, str(outcome)) for user_id, _ in sent)
+        return failed

@@ -7,6 +7,7 @@ from telesrv.platform.embedded import EmbeddedServers, Endpoints, discover
 from telesrv.platform.errors import PlatformError
 from telesrv.platform.lock import DataDirInUse, DataDirLock
 from telesrv.platform.migrate import MigrationError, migrate
+from telesrv.platform.process import launcher
 
 __all__ = [
     "DataDirInUse",
@@ -16,5 +17,6 @@ __all__ = [
     "MigrationError",
     "PlatformError",
     "discover",
+    "launcher",
     "migrate",
 ]

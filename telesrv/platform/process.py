@@ -38,6 +38,15 @@ BASE_ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", 
 """All that a child sees: nothing of the caller's environment, PG* variables and secrets included."""
 
 
+def launcher(death_signal: signal.Signals, uid: int = -1, gid: int = -1) -> list[str]:
+    """What goes before a command so that it gets *death_signal* when this process dies, and runs as *uid*,
+    *gid*."""
+    return [
+        *(sys.executable, "-I", "-S", str(LAUNCHER)),
+        *(str(os.getpid()), str(int(death_signal)), str(uid), str(gid)),
+    ]
+
+
 class Child(ABC):
     """A server program in a directory of its own; subclasses say how to run it and whether it is ready."""
 
@@ -127,11 +136,9 @@ class Child(ABC):
         self.before_start()
         text = self.standard_input()
         uid, gid = (self.account.uid, self.account.gid) if self.account.drop else (-1, -1)
-        arguments = [str(os.getpid()), str(int(self.stop_signal)), str(uid), str(gid)]
         with _open_log(self.log_file) as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(LAUNCHER)),
-                *arguments,
+                *launcher(self.stop_signal, uid, gid),
                 *self.command(),
                 stdin=asyncio.subprocess.PIPE if text else asyncio.subprocess.DEVNULL,
                 stdout=output,

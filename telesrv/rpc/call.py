@@ -28,6 +28,18 @@ _ORDERED: Final = frozenset(
 _INVOKE_WITH_LAYER: Final = 0xDA9B0D0D
 _INIT_CONNECTION: Final = 0xC1CD5EA9
 
+_READING: Final = ("get", "check", "search", "resolve")
+"""How the names of methods begin that change nothing."""
+_REPEATABLE: Final = frozenset(
+    {
+        "account.updateStatus",
+        "messages.readHistory",
+        "messages.receivedMessages",
+        "messages.sendMessage",
+        "messages.setTyping",
+    }
+)
+
 
 @dataclass(slots=True)
 class Call:
@@ -52,6 +64,14 @@ class Call:
     def ordered(self) -> bool:
         """Tells whether the call must end after those of its kind that came before it in the session."""
         return self.name in _ORDERED
+
+    @property
+    def repeatable(self) -> bool:
+        """Tells whether the call may be executed twice: it only reads, says again what already holds, or is
+        one outcome for ever by its random_id.
+        """
+        verb = self.name.rpartition(".")[2]
+        return self.method is None or verb.startswith(_READING) or self.name in _REPEATABLE
 
 
 def parse(body: bytes | memoryview) -> Call:

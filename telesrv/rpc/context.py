@@ -52,21 +52,25 @@ class Caller:
 
 
 class SessionControl(Protocol):
-    """What a call may do to sessions, its own and others'; the gateway's hub is it. Nothing here waits."""
+    """What a call may do to sessions, its own and others', in every process; the gateway's node is it."""
 
-    def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
+    async def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
         """Makes every session of the temporary key one of the permanent key."""
         ...
 
-    def logged_in(self, auth_key_id: int, user_id: int) -> None:
+    async def logged_in(self, auth_key_id: int, user_id: int) -> None:
         """Sessions of the key take the account's updates from now on."""
         ...
 
-    def log_out(self, auth_key_ids: Iterable[int]) -> None:
+    async def log_out(self, auth_key_ids: Iterable[int]) -> None:
         """Sessions of these keys take no update of their old account any more, not even a queued one."""
         ...
 
-    def push_transient(
+    async def noticed(self, auth_key_id: int, user_id: int | None) -> None:
+        """Brings the key's sessions of this process in line with the account that the store has for it."""
+        ...
+
+    async def push_transient(
         self, user_id: int, update: types.TypeUpdate, exclude: tuple[int, int] | None = None
     ) -> None:
         """Gives an update without pts to the account's sessions that are online now.

@@ -111,6 +111,10 @@ class Dispatcher:
         body = tl.write(mt.RpcError(error_code=refused.code, error_message=refused.type))
         return Outcome(body, ok=False, label=_label(refused))
 
+    def unavailable(self) -> bytes:
+        """Returns the ``rpc_error`` for a call that a store's outage kept from being run."""
+        return tl.write(mt.RpcError(error_code=UNAVAILABLE.code, error_message=UNAVAILABLE.type))
+
     # Keys
 
     async def auth_key(self, auth_key_id: int) -> AuthKeyRecord | None:
@@ -133,7 +137,7 @@ class Dispatcher:
         if caller.temp_auth_key_id is not None:
             return await self._store.auth_keys.delete(caller.temp_auth_key_id)
         await self._store.accounts.log_out(caller.auth_key_id)
-        self._sessions.log_out([caller.auth_key_id])
+        await self._sessions.log_out([caller.auth_key_id])
         return await self._store.auth_keys.delete(caller.auth_key_id)
 
     async def identify(self, caller: Caller) -> bool:
@@ -211,11 +215,8 @@ class Dispatcher:
         user_id = None if authorization is None else authorization.user_id
         if user_id == caller.user_id:
             return
-        if caller.user_id is not None:
-            self._sessions.log_out([caller.auth_key_id])
+        await self._sessions.noticed(caller.auth_key_id, user_id)
         caller.user_id = user_id
-        if user_id is not None:
-            self._sessions.logged_in(caller.auth_key_id, user_id)
 
 
 def _label(error: RpcError) -> str:

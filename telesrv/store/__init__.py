@@ -99,6 +99,8 @@ class Store:
             metrics=metrics,
         )
         self.gaps = GapStore(pool, self.events)
+        self.nodes = NodeStore(pool, clock)
+        self.sessions = SessionRegistry(redis, clock)
         self.operations = OperationsStore(pool, redis)
         self.limits = LimitStore(redis, clock, metrics)
         self.presence = PresenceStore(pool, redis, clock)

@@ -298,6 +298,14 @@ class AccountStore:
         """Returns the account's devices, the most recently active first."""
         return [_authorization(row) for row in await self._pool.fetch(SQL_AUTHORIZATIONS, user_id)]
 
+    def forget(self, auth_key_id: int) -> None:
+        """Has the key's account read anew: another process has changed it."""
+        self._cache.forget(auth_key_id)
+
+    def forget_all(self) -> None:
+        """Has every key's account read anew."""
+        self._cache.clear()
+
     async def log_out(self, auth_key_id: int) -> Authorization | None:
         """Logs the key out and forgets how far it had read; returns what it was, None when it was nothing.
 

@@ -93,6 +93,14 @@ class AuthKeyStore:
         """Returns the key; None when there is none. Expired keys are returned until they are purged."""
         return await self._cache.get(auth_key_id)
 
+    def forget(self, auth_key_id: int) -> None:
+        """Has the key read anew: another process has changed it."""
+        self._cache.forget(auth_key_id)
+
+    def forget_all(self) -> None:
+        """Has every key read anew."""
+        self._cache.clear()
+
     async def bind(self, temp_auth_key_id: int, perm_auth_key_id: int, expires_at: int) -> bool:
         """Binds a temporary key to a permanent one; again is harmless.
 

@@ -63,6 +63,11 @@ class MergedCache(Generic[K, V]):
         self._values.pop(key, None)
         self._loading.pop(key, None)
 
+    def clear(self) -> None:
+        """Drops every value; loads under way no longer count."""
+        self._values.clear()
+        self._loading.clear()
+
     async def _run(self, key: K) -> V | None:
         task = asyncio.current_task()
         try:

@@ -10,7 +10,7 @@ died is found and filled. Message ids never repeat for one node number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -170,11 +170,22 @@ class MessageIds:
             raise ValueError("a node number has 10 bits")
         self._clock = clock
         self._node = node
+        self._valid: Callable[[], bool] = lambda: True
         self._last_ms = 0
         self._sequence = 0
 
+    def hold(self, node: int, valid: Callable[[], bool]) -> None:
+        """Makes ids of a leased node number from now on, and none while *valid* says that it is not held."""
+        self._node, self._valid = node, valid
+
     def next(self) -> int:
-        """Returns an id that this node number never gave before, positive and below 2^63."""
+        """Returns an id that this node number never gave before, positive and below 2^63.
+
+        Raises:
+            Unavailable: the lease of the number has run out.
+        """
+        if not self._valid():
+            raise Unavailable("the node number")
         now_ms = max(1, int(self._clock.time() * 1000) - self.EPOCH_MS)
         if now_ms > self._last_ms:
             self._last_ms, self._sequence = now_ms, 0

@@ -24,10 +24,13 @@ RSS_GROWTH_BYTES = 32 << 20
 
 
 def rss_bytes(server: RunningServer) -> int:
-    """Returns the resident memory of the server's own process."""
+    """Returns the resident memory of the server's own processes: the supervisor and its workers."""
     assert server.process is not None
-    with open(f"/proc/{server.process.pid}/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    pages = 0
+    for pid in (server.process.pid, *server.worker_pids()):
+        with open(f"/proc/{pid}/statm") as statm:
+            pages += int(statm.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def still_serves(server: RunningServer) -> None:

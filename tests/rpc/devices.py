@@ -31,16 +31,19 @@ class Sessions:
 
     told: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
+    async def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
         self.told.append(("bind", temp_auth_key_id, perm_auth_key_id))
 
-    def logged_in(self, auth_key_id: int, user_id: int) -> None:
+    async def logged_in(self, auth_key_id: int, user_id: int) -> None:
         self.told.append(("in", auth_key_id, user_id))
 
-    def log_out(self, auth_key_ids: Iterable[int]) -> None:
+    async def log_out(self, auth_key_ids: Iterable[int]) -> None:
         self.told.append(("out", *sorted(auth_key_ids)))
 
-    def push_transient(
+    async def noticed(self, auth_key_id: int, user_id: int | None) -> None:
+        self.told.append(("out", auth_key_id) if user_id is None else ("in", auth_key_id, user_id))
+
+    async def push_transient(
         self, user_id: int, update: types.TypeUpdate, exclude: tuple[int, int] | None = None
     ) -> None:
         self.told.append(("push", user_id, update))

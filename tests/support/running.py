@@ -83,6 +83,16 @@ class RunningServer:
         self.process.kill()
         await self.process.wait()
 
+    def worker_pids(self) -> list[int]:
+        """Returns the process ids of the workers that live now."""
+        assert self.process is not None
+        found = []
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            for pid in (task / "children").read_text().split():
+                if b"telesrv.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+        return sorted(found)
+
     def log_text(self) -> str:
         """Returns what the server has logged."""
         return self.log_file.read_text()

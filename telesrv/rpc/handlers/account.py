@@ -50,7 +50,7 @@ async def reset_authorization(ctx: Context, request: functions.account.ResetAuth
     removed = await ctx.store.accounts.reset(ctx.user_id, request.hash) if request.hash else []
     if not removed:
         raise bad_request("HASH_INVALID")
-    ctx.sessions.log_out(removed)
+    await ctx.sessions.log_out(removed)
     return True
 
 
@@ -68,7 +68,7 @@ async def update_status(ctx: Context, request: functions.account.UpdateStatus) -
         return True
     update = types.UpdateUserStatus(user_id=user_id, status=status_to_tl(after, now))
     for contact_id in await _who_sees_presence(ctx):
-        ctx.sessions.push_transient(contact_id, update)
+        await ctx.sessions.push_transient(contact_id, update)
     return True
 
 

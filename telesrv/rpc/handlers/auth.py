@@ -129,7 +129,7 @@ async def log_out(ctx: Context, request: functions.auth.LogOut) -> types.auth.Lo
 async def reset_authorizations(ctx: Context, request: functions.auth.ResetAuthorizations) -> bool:
     """Logs every other device of the account out."""
     removed = await ctx.store.accounts.reset_others(ctx.user_id, ctx.caller.auth_key_id)
-    ctx.sessions.log_out(removed)
+    await ctx.sessions.log_out(removed)
     return True
 
 
@@ -160,7 +160,7 @@ async def bind_temp_auth_key(ctx: Context, request: functions.auth.BindTempAuthK
     if not await ctx.store.auth_keys.bind(temp_id, perm.auth_key_id, request.expires_at):
         raise bad_request("TEMP_AUTH_KEY_ALREADY_BOUND")
     ctx.caller.auth_key_id = perm.auth_key_id
-    ctx.sessions.bind_temp_key(temp_id, perm.auth_key_id)
+    await ctx.sessions.bind_temp_key(temp_id, perm.auth_key_id)
     return True
 
 
@@ -251,7 +251,7 @@ async def _leave_account(ctx: Context) -> None:
     if caller.user_id is None:
         return
     await ctx.store.accounts.log_out(caller.auth_key_id)
-    ctx.sessions.log_out([caller.auth_key_id])
+    await ctx.sessions.log_out([caller.auth_key_id])
     caller.user_id = None
 
 
@@ -262,5 +262,5 @@ async def _log_in(ctx: Context, user: User) -> types.auth.Authorization:
         await _leave_account(ctx)
     await ctx.store.accounts.bind(caller.auth_key_id, user.user_id, caller.ip, caller.client)
     caller.user_id = user.user_id
-    ctx.sessions.logged_in(caller.auth_key_id, user.user_id)
+    await ctx.sessions.logged_in(caller.auth_key_id, user.user_id)
     return types.auth.Authorization(user=await self_to_tl(ctx))

@@ -405,5 +405,5 @@ async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> obj
         return True
     if not await ctx.store.contacts.is_blocked(peer.id, Peer.user(ctx.user_id)):
         update = types.UpdateUserTyping(user_id=ctx.user_id, action=request.action)
-        ctx.sessions.push_transient(peer.id, update)
+        await ctx.sessions.push_transient(peer.id, update)
     return True

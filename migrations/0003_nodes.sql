@@ -1,0 +1,12 @@
+-- The processes that serve clients, each under a number of its own for as long as its lease lasts. Few rows.
+
+CREATE TABLE nodes (
+    node smallint NOT NULL PRIMARY KEY CHECK (node BETWEEN 1 AND 1023),
+    holder text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    connections integer NOT NULL DEFAULT 0,
+    sessions integer NOT NULL DEFAULT 0,
+    started_at_ms bigint NOT NULL,
+    expires_at_ms bigint NOT NULL
+);

@@ -1,0 +1,203 @@
+"""The push bus: how the serving processes reach each other, over Redis publish and subscribe.
+
+Guarantees: a message arrives at most once; whoever must know that it was taken asks for an answer
+(`request`, `broadcast`) and treats silence as not taken. Nothing is lost that is not also in the durable
+log. Concurrency: one event loop; pushes are handled in the order they came, everything else in tasks of its
+own, at most `_MAX_TASKS`. Lifecycle: `start` (returns once subscribed), `stop`. A lost connection to Redis
+is opened again; what was published meanwhile is gone, and its senders had no answer.
+
+A frame: header length (4 bytes, big-endian), header (JSON: kind, from, id, ...), body (bytes of any kind).
+Channels: ``bus:{node}`` for one node, ``bus:all`` for all, ``control`` for operators (JSON alone, no answer).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final
+
+import structlog
+
+from telesrv.domain.errors import Unavailable
+from telesrv.store.redis import Redis
+
+log = structlog.get_logger(__name__)
+
+Header = dict[str, Any]
+Handler = Callable[[Header, bytes], Awaitable[tuple[Header, bytes] | None]]
+
+CONTROL: Final = "control"
+_MAX_TASKS: Final = 1024
+"""Messages handled at once; beyond it reading from the bus waits, and senders go without an answer."""
+_RECONNECT_S: Final = 0.2
+
+
+class Bus:
+    """This process's end of the bus."""
+
+    def __init__(self, redis: Redis, node: int) -> None:
+        self._redis = redis
+        self._node = node
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
+        self._handlers: dict[str, Handler] = {}
+        self._inline: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reader: asyncio.Task[None] | None = None
+        self._subscribed = asyncio.Event()
+
+    def on(self, kind: str, handler: Handler, *, inline: bool = False) -> None:
+        """Has messages of *kind* handled; *inline* ones in order, so their handler must not wait for the
+        bus."""
+        self._handlers[kind] = handler
+        if inline:
+            self._inline.add(kind)
+
+    async def start(self) -> None:
+        """Subscribes.
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+        try:
+            await asyncio.wait_for(self._subscribed.wait(), 10)
+        except TimeoutError:
+            raise Unavailable("Redis") from None
+
+    async def stop(self) -> None:
+        """Unsubscribes and ends what is under way."""
+        tasks = [*self._tasks, *([self._reader] if self._reader else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # Sending
+
+    async def send(self, node: int, kind: str, header: Header, body: bytes = b"") -> None:
+        """Sends one message and waits for nothing.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        await self._publish(f"bus:{node}", {**header, "kind": kind, "from": self._node}, body)
+
+    async def request(
+        self, node: int, kind: str, header: Header, body: bytes = b"", *, timeout_s: float
+    ) -> tuple[Header, bytes] | None:
+        """Returns the answer of a node, or None when there was none in time.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        answers = await self._ask({node: f"bus:{node}"}, kind, header, body, timeout_s)
+        return answers.get(node)
+
+    async def broadcast(
+        self, nodes: Collection[int], kind: str, header: Header, *, timeout_s: float
+    ) -> set[int]:
+        """Sends one message to each of *nodes*; returns those that answered in time.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        return set(await self._ask({node: f"bus:{node}" for node in nodes}, kind, header, b"", timeout_s))
+
+    async def _ask(
+        self, channels: dict[int, str], kind: str, header: Header, body: bytes, timeout_s: float
+    ) -> dict[int, tuple[Header, bytes]]:
+        loop = asyncio.get_running_loop()
+        futures: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
+        ids: list[int] = []
+        try:
+            for node, channel in channels.items():
+                message_id = next(self._ids)
+                ids.append(message_id)
+                futures[node] = self._waiting[message_id] = loop.create_future()
+                full = {**header, "kind": kind, "from": self._node, "id": message_id}
+                await self._publish(channel, full, body)
+            if futures:
+                await asyncio.wait(futures.values(), timeout=timeout_s)
+            return {node: future.result() for node, future in futures.items() if future.done()}
+        finally:
+            for message_id in ids:
+                self._waiting.pop(message_id, None)
+
+    async def _publish(self, channel: str, header: Header, body: bytes) -> None:
+        text = json.dumps(header, separators=(",", ":")).encode()
+        frame = len(text).to_bytes(4, "big") + text + body
+        await self._redis.call(lambda: self._redis.client.publish(self._redis.key(channel), frame))
+
+    # Receiving
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                await self._read_connection()
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                log.warning("the bus lost its connection; it opens another", error=type(error).__name__)
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _read_connection(self) -> None:
+        async with self._redis.client.pubsub(ignore_subscribe_messages=False) as pubsub:
+            channels = [self._redis.key(name) for name in (f"bus:{self._node}", "bus:all", CONTROL)]
+            await pubsub.subscribe(*channels)
+            control = channels[2].encode()
+            confirmed = 0
+            while True:
+                message = await pubsub.get_message(timeout=None)
+                if message is None:
+                    continue
+                if message["type"] == "subscribe":
+                    confirmed += 1
+                    if confirmed == len(channels):
+                        self._subscribed.set()
+                elif message["type"] == "message":
+                    await self._take(message["data"], control=message["channel"] == control)
+
+    async def _take(self, frame: bytes, *, control: bool) -> None:
+        try:
+            if control:
+                header, body = json.loads(frame), b""
+                header = {**header, "kind": f"{CONTROL}:{header['kind']}"}
+            else:
+                size = int.from_bytes(frame[:4], "big")
+                header, body = json.loads(frame[4 : 4 + size]), frame[4 + size :]
+            kind = header["kind"]
+        except (ValueError, KeyError, TypeError):
+            log.warning("a message on the bus cannot be read", size_bytes=len(frame))
+            return
+        if kind == "answer":
+            future = self._waiting.pop(header["to"], None)
+            if future is not None and not future.done():
+                future.set_result((header, body))
+            return
+        handler = self._handlers.get(kind)
+        if handler is None:
+            log.warning("a message on the bus has an unknown kind", kind=kind)
+        elif kind in self._inline:
+            await self._handle(handler, header, body)
+        else:
+            while len(self._tasks) >= _MAX_TASKS:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            task = asyncio.get_running_loop().create_task(self._handle(handler, header, body))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _handle(self, handler: Handler, header: Header, body: bytes) -> None:
+        try:
+            answer = await handler(header, body)
+            if "id" in header:
+                answer_header, answer_body = answer or ({}, b"")
+                full = {**answer_header, "kind": "answer", "to": header["id"]}
+                await self._publish(f"bus:{header['from']}", full, answer_body)
+        except Unavailable as error:
+            log.warning("a message on the bus could not be handled", kind=header["kind"], problem=str(error))
+        except Exception:
+            # Its sender gets no answer and knows that it was not taken.
+            log.exception("handling a message of the bus failed", kind=header["kind"])

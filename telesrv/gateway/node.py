@@ -1,0 +1,533 @@
+"""This process among the others: its number, its sign of life, its sessions and accounts, and what it tells
+the rest.
+
+Guarantees: - A session has one owner. A client that reconnects to another process is handed over with its
+msg_id window and what it did
+  not acknowledge, when the owner lives; when it does not, the session begins anew above the mark of what it
+  has executed.
+- A push counts as delivered when every living process that holds sessions of the account has taken it. -
+What is told to sessions (log-in, log-out, a bound key) reaches those of every process before the call that
+caused it is
+  answered, or within `ALIVE_S` those of a process that hangs: it forgets what it knew when it comes back.
+- Redis losing its data costs a difference, not a message.
+
+Concurrency: one event loop. Lifecycle: `start` (number, sign of life, bus, greeting), `stop` (hands every
+session over).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import structlog
+
+from telesrv import tl
+from telesrv.clock import Clock
+from telesrv.domain.errors import Unavailable
+from telesrv.domain.users import AuthKeyRecord, ClientInfo
+from telesrv.gateway.bus import Bus, Header
+from telesrv.gateway.hub import EncodedUpdate, SessionHub
+from telesrv.gateway.limits import GatewayLimits
+from telesrv.gateway.session_actor import SessionActor
+from telesrv.mtproto.crypto import AuthKey
+from telesrv.mtproto.salts import SaltSchedule
+from telesrv.mtproto.session import Session, SessionLimits
+from telesrv.rpc import Caller, Dispatcher
+from telesrv.rpc.pushes import Push
+from telesrv.store import Store
+from telesrv.store.nodes import RENEW_S, LeaseLost, NodeLease
+from telesrv.store.session_registry import ALIVE_S, BEAT_S, Beat
+from telesrv.tl import types
+
+log = structlog.get_logger(__name__)
+
+_FRESH_S: Final = 2.5 * BEAT_S
+"""How old the list of living nodes may be when it decides that nobody else needs a push."""
+_ANSWER_S: Final = 2.0
+"""How long another process may take to say that it took something."""
+_HANDOVER_S: Final = 3.0
+_RUNNING_S: Final = 2.0
+"""How long a session that is handed over waits for its running requests."""
+_REFRESH_S: Final = 100.0
+"""How often entries in the registry are prolonged: a third of how long they last."""
+_FIRST_SALT_S: Final = 1800
+"""How long the salt of the key exchange is good: as long as any other."""
+
+
+class PushNotTaken(Exception):
+    """A process that holds sessions of the account did not say that it took the push."""
+
+
+class Node:
+    """One serving process; also the session control of the RPC handlers."""
+
+    def __init__(
+        self,
+        store: Store,
+        hub: SessionHub,
+        lease: NodeLease,
+        *,
+        limits: GatewayLimits,
+        session_limits: SessionLimits,
+        clock: Clock,
+        connections: Callable[[], int],
+        on_lease_lost: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._hub = hub
+        self._lease = lease
+        self._limits = limits
+        self._session_limits = session_limits
+        self._clock = clock
+        self._connections = connections
+        self._on_lease_lost = on_lease_lost
+        self._registry = store.sessions
+        self._bus = Bus(store.redis, lease.node)
+        self._peers: set[int] = set()
+        self._beaten_at = float("-inf")
+        self._suspects: dict[int, float] = {}
+        self._entered: set[int] = set()
+        self._entering = asyncio.Lock()
+        self._adopting: dict[tuple[int, int], asyncio.Task[SessionActor]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.dispatcher: Dispatcher | None = None
+        """Set once it is made: it needs this node as its session control."""
+
+    @property
+    def number(self) -> int:
+        """The node number."""
+        return self._lease.node
+
+    # Lifecycle
+
+    async def start(self) -> None:
+        """Joins the others; when it returns, every living one knows of this node.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        for kind, handler, inline in (
+            ("hello", self._on_hello, False),
+            ("push", self._on_push, True),
+            ("transient", self._on_transient, True),
+            ("told", self._on_told, False),
+            ("handover", self._on_handover, False),
+            ("control:log_out", self._on_control_log_out, False),
+        ):
+            self._bus.on(kind, handler, inline=inline)
+        await self._bus.start()
+        await self._beat()
+        await self._bus.broadcast(self._peers, "hello", {}, timeout_s=_ANSWER_S)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep_beating()), loop.create_task(self._keep_lease())]
+
+    async def stop(self) -> None:
+        """Hands every session over to whoever its client comes back to, and leaves."""
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        try:
+            states = []
+            for actor in self._hub:
+                actor.detach_connection(close=True)
+                states.append((actor.wire_key_id, actor.session_id, _pack_state(actor)))
+            await self._registry.leave_state(states)
+            await self._registry.leave(self.number)
+            await self._registry.leave_users(self.number, self._entered)
+            await self._lease.release()
+        except Unavailable as error:
+            log.warning("sessions could not be handed over; their clients begin new ones", problem=str(error))
+        finally:
+            await self._bus.stop()
+
+    async def _keep_beating(self) -> None:
+        refreshed_at = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(BEAT_S)
+            try:
+                await self._beat()
+                await self._leave_users()
+                now = self._clock.monotonic()
+                self._hub.expire_detached(now)
+                if now - refreshed_at > _REFRESH_S:
+                    refreshed_at = now
+                    await self._enter_all()
+                    await self._drop_foreign_sessions()
+                    await self._store.auth_keys.purge_expired(int(self._clock.time()))
+            except Unavailable as error:
+                log.warning("this node could not show that it lives", problem=str(error))
+            except Exception:
+                log.exception("keeping the registry failed; it goes on")
+
+    async def _beat(self) -> None:
+        """Shows that this node lives; finds out who else does, and whether it was away for too long
+        itself."""
+        now = self._clock.monotonic()
+        silent_s = now - self._beaten_at
+        found, peers = await self._registry.beat(self.number, self._lease.holder)
+        self._peers = peers
+        self._suspects = {n: until for n, until in self._suspects.items() if until > now and n in peers}
+        first = self._beaten_at == float("-inf")
+        self._beaten_at = self._clock.monotonic()
+        if not first and (found is Beat.LOST or silent_s > ALIVE_S):
+            log.warning("this node was away from the others", silent_s=round(silent_s, 1), found=found.value)
+            await self._come_back()
+
+    async def _come_back(self) -> None:
+        """Makes good what passed this node by: caches, entries, sessions that have moved on, pushes."""
+        self._store.auth_keys.forget_all()
+        self._store.accounts.forget_all()
+        for actor in self._hub:
+            actor.identified = False
+        await self._enter_all()
+        await self._drop_foreign_sessions()
+        self._hub.all_lost_updates()
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            try:
+                await self._lease.renew(self._connections(), len(self._hub))
+            except LeaseLost as error:
+                log.error("this process must end: its node number is another's", problem=str(error))
+                self._on_lease_lost()
+                return
+            except Unavailable as error:
+                log.warning(
+                    "the node number could not be renewed", problem=str(error), valid=self._lease.valid()
+                )
+            except Exception:
+                log.exception("renewing the node number failed; it goes on")
+
+    async def _fresh_peers(self) -> set[int]:
+        """Returns the other living nodes, as of now or a moment ago."""
+        if self._clock.monotonic() - self._beaten_at > _FRESH_S:
+            await self._beat()
+        return self._peers
+
+    async def _on_hello(self, header: Header, body: bytes) -> None:
+        self._peers.add(header["from"])
+
+    # Accounts
+
+    async def user_entered(self, user_id: int) -> None:
+        """Returns when every process knows that this one holds sessions of the account."""
+        if user_id in self._entered:
+            return
+        async with self._entering:
+            await self._registry.enter_users(self.number, [user_id])
+            self._entered.add(user_id)
+
+    async def _leave_users(self) -> None:
+        async with self._entering:
+            left = [u for u in self._hub.users_left if not self._hub.has_sessions(u)]
+            self._hub.users_left.clear()
+            self._entered.difference_update(left)
+            if left:
+                await self._registry.leave_users(self.number, left)
+
+    async def _enter_all(self) -> None:
+        async with self._entering:
+            users = self._hub.users
+            await self._registry.enter_users(self.number, users)
+            self._entered = set(users)
+
+    # Sessions
+
+    async def session(
+        self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str
+    ) -> SessionActor:
+        """Returns the session: the one here, one taken over from where it was, or a new one.
+
+        Raises:
+            Unavailable: it cannot be known now whether another process has it.
+        """
+        actor = self._hub.find(auth_key.id, session_id)
+        if actor is not None:
+            return actor
+        name = (auth_key.id, session_id)
+        task = self._adopting.get(name)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._adopt(auth_key, record, session_id, ip))
+            self._adopting[name] = task
+            task.add_done_callback(lambda _: self._adopting.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def _adopt(
+        self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str
+    ) -> SessionActor:
+        claim = await self._registry.claim(self.number, auth_key.id, session_id)
+        packed: bytes | None = None
+        if claim.owner is not None:
+            if claim.owner != self.number and claim.owner in await self._fresh_peers():
+                packed = await self._ask_for_session(claim.owner, auth_key.id, session_id)
+            packed = packed or await self._registry.take_state(auth_key.id, session_id)
+        actor = self._restore(auth_key, record, session_id, ip, packed) if packed else None
+        if actor is None:
+            salts = self._salts(auth_key, record)
+            limits = self._session_limits
+            session = Session(auth_key, session_id, salts, os.urandom, limits, min_msg_id=claim.mark)
+            actor = self._actor(session, self._caller(auth_key, record, session_id, ip), auth_key.id)
+        actor.marked = claim.mark
+        self._hub.add(actor)
+        return actor
+
+    async def _ask_for_session(self, owner: int, auth_key_id: int, session_id: int) -> bytes | None:
+        if owner in self._suspects:
+            return None
+        header = {"auth_key_id": auth_key_id, "session_id": session_id}
+        answer = await self._bus.request(owner, "handover", header, timeout_s=_HANDOVER_S)
+        if answer is None:
+            self._suspect(owner)
+            return None
+        return answer[1] or None
+
+    def _restore(
+        self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str, packed: bytes
+    ) -> SessionActor | None:
+        """Returns the session as its former owner left it, or None when that cannot be read."""
+        try:
+            size = int.from_bytes(packed[:4], "big")
+            header = json.loads(packed[4 : 4 + size])
+            session = Session.import_state(
+                auth_key, packed[4 + size :], self._salts(auth_key, record), os.urandom, self._session_limits
+            )
+            caller = self._caller(auth_key, record, session_id, ip)
+            caller.layer = header["layer"]
+            caller.client = ClientInfo(**header["client"])
+            actor = self._actor(session, caller, auth_key.id)
+            actor.takes_updates = header["takes_updates"]
+            actor.restore_outcomes(header["outcomes"])
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("a handed-over session cannot be read", problem=str(error))
+            return None
+        return actor
+
+    def _salts(self, auth_key: AuthKey, record: AuthKeyRecord) -> SaltSchedule:
+        return SaltSchedule(
+            self._store.secret,
+            auth_key.id,
+            first_salt=record.first_salt or None,
+            first_salt_until=record.created_at + _FIRST_SALT_S,
+        )
+
+    def _caller(self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str) -> Caller:
+        perm_id = record.perm_auth_key_id
+        return Caller(
+            auth_key_id=perm_id if perm_id is not None else auth_key.id,
+            temp_auth_key_id=auth_key.id if record.expires_at is not None else None,
+            session_id=session_id,
+            layer=record.layer,
+            client=record.client,
+            ip=ip,
+            dc_id=record.dc_id,
+        )
+
+    def _actor(self, session: Session, caller: Caller, auth_key_id: int) -> SessionActor:
+        assert self.dispatcher is not None
+        return SessionActor(
+            session,
+            caller,
+            wire_key_id=auth_key_id,
+            dispatcher=self.dispatcher,
+            hub=self._hub,
+            node=self,
+            limits=self._limits,
+            clock=self._clock,
+        )
+
+    async def _on_handover(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        actor = self._hub.find(header["auth_key_id"], header["session_id"])
+        if actor is None:
+            return {}, b""
+        actor.detach_connection(close=True)
+        running = actor.running
+        if running:
+            await asyncio.wait(running, timeout=_RUNNING_S)
+        packed = _pack_state(actor)
+        self._hub.remove(actor)
+        return {}, packed
+
+    async def _drop_foreign_sessions(self) -> None:
+        """Forgets sessions that another node owns by now."""
+        actors = list(self._hub)
+        owners = await self._registry.owners([(a.wire_key_id, a.session_id) for a in actors])
+        own = []
+        for actor, owner in zip(actors, owners, strict=True):
+            if owner is not None and owner != self.number:
+                actor.detach_connection(close=True)
+                self._hub.remove(actor)
+            else:
+                own.append((actor.wire_key_id, actor.session_id, actor.marked))
+        await self._registry.prolong(self.number, own)
+
+    async def mark(self, actor: SessionActor, msg_id: int) -> bool:
+        """Notes durably that msg_ids of the session up to *msg_id* may be executed.
+
+        Returns False, and has forgotten the session, when another node owns it: nothing of it may run here.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        if await self._registry.mark(self.number, actor.wire_key_id, actor.session_id, msg_id):
+            return True
+        actor.detach_connection(close=True)
+        self._hub.remove(actor)
+        return False
+
+    # Pushes
+
+    async def remote_holders(self, user_ids: Sequence[int]) -> dict[int, set[int]]:
+        """Returns the other living nodes that hold sessions of each account; empty when this node is alone.
+
+        Raises:
+            Unavailable: it cannot be known now.
+        """
+        peers = await self._fresh_peers()
+        if not peers:
+            return {}
+        found = await self._registry.nodes_of(user_ids)
+        return {user_id: nodes & peers for user_id, nodes in found.items() if nodes & peers}
+
+    def push_here(self, user_id: int, pushes: Sequence[Push]) -> None:
+        """Puts durable updates into the mailboxes of the account's sessions of this process."""
+        for push in pushes:
+            self._hub.push(
+                user_id,
+                EncodedUpdate(push.update),
+                exclude_auth_key_id=push.exclude_auth_key_id,
+                exclude_session_id=push.exclude_session_id,
+            )
+
+    async def push_there(self, node: int, pushes: Sequence[tuple[int, Push]]) -> None:
+        """Has another process put durable updates, as (account, push), into its sessions' mailboxes.
+
+        Raises:
+            PushNotTaken: it did not say that it did.
+            Unavailable: Redis is away.
+        """
+        if node in self._suspects:
+            raise PushNotTaken(f"node {node} hangs")
+        bodies = [tl.write(push.update) for _, push in pushes]
+        header = {
+            "pushes": [
+                [user_id, push.exclude_auth_key_id, push.exclude_session_id, len(body)]
+                for (user_id, push), body in zip(pushes, bodies, strict=True)
+            ]
+        }
+        if await self._bus.request(node, "push", header, b"".join(bodies), timeout_s=_ANSWER_S) is None:
+            self._suspect(node)
+            raise PushNotTaken(f"node {node} did not answer")
+
+    async def _on_push(self, header: Header, body: bytes) -> None:
+        offset = 0
+        for user_id, exclude_auth_key_id, exclude_session_id, size in header["pushes"]:
+            self._hub.push(
+                user_id,
+                EncodedUpdate.of_newest(body[offset : offset + size]),
+                exclude_auth_key_id=exclude_auth_key_id,
+                exclude_session_id=exclude_session_id,
+            )
+            offset += size
+
+    def _suspect(self, node: int) -> None:
+        """Asks a node that was silent nothing more until it is dead for the registry, or has had time to
+        recover."""
+        log.warning("another node did not answer", node=node)
+        self._suspects[node] = self._clock.monotonic() + ALIVE_S
+
+    # Session control
+
+    async def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
+        """Makes the sessions of a temporary key stand for the permanent one, in every process."""
+        await self._tell({"what": "bind", "temp": temp_auth_key_id, "perm": perm_auth_key_id})
+
+    async def logged_in(self, auth_key_id: int, user_id: int) -> None:
+        """Gives every session of the permanent key, in every process, the account's updates from now on."""
+        await self._tell({"what": "logged_in", "auth_key_id": auth_key_id, "user_id": user_id})
+
+    async def log_out(self, auth_key_ids: Iterable[int]) -> None:
+        """Takes the account from every session of these permanent keys, in every process."""
+        await self._tell({"what": "log_out", "auth_key_ids": list(auth_key_ids)})
+
+    async def noticed(self, auth_key_id: int, user_id: int | None) -> None:
+        """Brings the key's sessions of this process in line with the account that it has."""
+        self._hub.noticed(auth_key_id, user_id)
+        if user_id is not None:
+            await self.user_entered(user_id)
+
+    async def forget_key(self, auth_key_id: int) -> None:
+        """Closes every session of a destroyed auth key, in every process."""
+        await self._tell({"what": "forget_key", "auth_key_id": auth_key_id})
+
+    async def push_transient(
+        self, user_id: int, update: types.TypeUpdate, exclude: tuple[int, int] | None = None
+    ) -> None:
+        """Sends an update that is never stored to the account's connected sessions; some may miss it."""
+        encoded = EncodedUpdate(types.UpdateShort(update=update, date=int(self._clock.time())))
+        self._hub.push_transient(user_id, encoded, exclude)
+        try:
+            for node in (await self.remote_holders([user_id])).get(user_id, ()):
+                header = {"user_id": user_id, "exclude": exclude}
+                await self._bus.send(node, "transient", header, encoded.for_layer(tl.LAYER))
+        except Unavailable as error:
+            log.info("a passing update reached only this node", problem=str(error))
+
+    async def _on_transient(self, header: Header, body: bytes) -> None:
+        exclude = header["exclude"]
+        self._hub.push_transient(
+            header["user_id"], EncodedUpdate.of_newest(body), tuple(exclude) if exclude else None
+        )
+
+    async def _tell(self, header: dict[str, Any]) -> None:
+        """Does something to the sessions here, and has every other process do it."""
+        await self._on_told(header, b"")
+        peers = await self._fresh_peers()
+        silent = peers - await self._bus.broadcast(peers, "told", header, timeout_s=_ANSWER_S)
+        for node in silent:
+            # It forgets what it knew when it comes back.
+            self._suspect(node)
+
+    async def _on_told(self, header: Header, body: bytes) -> None:
+        what = header["what"]
+        if what == "bind":
+            self._store.auth_keys.forget(header["temp"])
+            self._hub.bind_temp_key(header["temp"], header["perm"])
+        elif what == "logged_in":
+            self._store.accounts.forget(header["auth_key_id"])
+            self._hub.logged_in(header["auth_key_id"], header["user_id"])
+            if self._hub.has_sessions(header["user_id"]):
+                await self.user_entered(header["user_id"])
+        elif what == "log_out":
+            for auth_key_id in header["auth_key_ids"]:
+                self._store.accounts.forget(auth_key_id)
+            self._hub.log_out(header["auth_key_ids"])
+        elif what == "forget_key":
+            self._store.auth_keys.forget(header["auth_key_id"])
+            self._store.accounts.forget(header["auth_key_id"])
+            self._hub.forget_key(header["auth_key_id"])
+
+    async def _on_control_log_out(self, header: Header, body: bytes) -> None:
+        await self._on_told({"what": "log_out", "auth_key_ids": header["auth_key_ids"]}, b"")
+
+
+def _pack_state(actor: SessionActor) -> bytes:
+    """Returns all that the next owner of a session needs; the session is over here."""
+    caller = actor.caller
+    client = caller.client
+    header = json.dumps(
+        {
+            "layer": caller.layer,
+            "client": {name: getattr(client, name) for name in client.__slots__},
+            "takes_updates": actor.takes_updates,
+            "outcomes": actor.outcomes,
+        }
+    ).encode()
+    return len(header).to_bytes(4, "big") + header + actor.export_state()
