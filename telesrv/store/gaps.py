@@ -45,6 +45,12 @@ class Gap:
     def pts_count(self) -> int:
         return self.to_pts - self.from_pts + 1
 
+    def overlaps(self, other: Gap) -> bool:
+        """Tells whether the two have a pts of one account in common."""
+        return (
+            self.user_id == other.user_id and self.from_pts <= other.to_pts and other.from_pts <= self.to_pts
+        )
+
 
 class GapStore:
     """Finds and fills gaps."""

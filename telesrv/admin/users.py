@@ -1,0 +1,150 @@
+"""`telesrv-admin users`: the accounts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from telesrv.admin.output import Json, fail, group, print_json, print_table, when
+from telesrv.admin.sessions import plain as plain_device
+from telesrv.admin.sessions import print_devices
+from telesrv.admin.stores import with_store
+
+if TYPE_CHECKING:
+    from telesrv.domain.users import User
+    from telesrv.store import Store
+    from telesrv.store.operations import Device, Footprint
+
+app = group("The accounts.")
+
+
+@app.command("list")
+def list_(
+    search: Annotated[str, typer.Argument(help="Part of a name, a username or a phone number.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")] = 100,
+    after: Annotated[int, typer.Option(help="Go on behind this account.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """List accounts by their number, all or those that match.
+
+    \b
+    Examples:
+      telesrv-admin users list
+      telesrv-admin users list anna --json
+    """
+    text = search.removeprefix("@").removeprefix("+")
+    users = with_store(lambda store: store.operations.accounts(text=text, after=after, limit=limit))
+    if as_json:
+        print_json([_plain(user) for user in users])
+    elif not users:
+        typer.echo("No such account.")
+    else:
+        print_table(
+            ("account", "phone", "name", "username", "since", "last seen"),
+            [
+                (
+                    user.user_id,
+                    f"+{user.phone}" if user.phone else "-",
+                    _name(user),
+                    f"@{user.username}" if user.username else "-",
+                    when(user.created_at),
+                    when(user.last_seen_at),
+                )
+                for user in users
+            ],
+        )
+        if len(users) == limit:
+            typer.echo(f"There may be more: --after {users[-1].user_id}")
+
+
+@app.command()
+def show(
+    account: Annotated[str, typer.Argument(help="Its number, +phone or @username.")],
+    as_json: Json = False,
+) -> None:
+    """Show one account: what it has, how far its log goes, and its devices.
+
+    Exit code 1: there is no such account.
+
+    \b
+    Examples:
+      telesrv-admin users show 5823910473
+      telesrv-admin users show +15550001
+      telesrv-admin users show @anna
+    """
+    if not account.startswith(("+", "@")) and not (account.isascii() and account.isdigit()):
+        fail(f"{account} names no account: give its number, +phone or @username")
+    found = with_store(lambda store: _find(store, account))
+    if found is None:
+        typer.echo("null" if as_json else f"There is no account {account}.")
+        raise typer.Exit(1)
+    user, footprint, pts, devices = found
+    if as_json:
+        print_json(
+            {
+                **_plain(user),
+                "dialogs": footprint.dialogs,
+                "messages": footprint.messages,
+                "pts": pts,
+                "last_pts": footprint.last_pts,
+                "owed_pushes": footprint.owed_pushes,
+                "failed_pushes": footprint.failed_pushes,
+                "devices": [plain_device(device) for device in devices],
+            }
+        )
+        return
+    behind = "" if pts >= footprint.last_pts else f", then a gap below {footprint.last_pts}: see pts check"
+    print_table(
+        ("", str(user.user_id)),
+        [
+            ("phone", f"+{user.phone}" if user.phone else "-"),
+            ("name", _name(user)),
+            ("username", f"@{user.username}" if user.username else "-"),
+            ("about", user.about),
+            ("since", when(user.created_at)),
+            ("last seen", when(user.last_seen_at)),
+            ("chats", footprint.dialogs),
+            ("messages", footprint.messages),
+            ("log", f"complete up to pts {pts}{behind}"),
+            ("pushes owed", footprint.owed_pushes),
+            ("pushes given up", footprint.failed_pushes),
+        ],
+    )
+    if devices:
+        print_devices(devices)
+    else:
+        typer.echo("No device is logged in.")
+
+
+async def _find(store: Store, account: str) -> tuple[User, Footprint, int, list[Device]] | None:
+    if account.startswith("@"):
+        user = await store.accounts.by_username(account)
+    elif account.startswith("+"):
+        user = await store.accounts.by_phone("".join(filter(str.isdigit, account)))
+    else:
+        number = int(account)
+        user = await store.users.get(number) if number < 1 << 63 else None
+    if user is None:
+        return None
+    footprint = await store.operations.footprint(user.user_id)
+    state = await store.updates.state(user.user_id)
+    return user, footprint, state.pts, await store.operations.devices(user.user_id, limit=1000)
+
+
+def _name(user: User) -> str:
+    return "(deleted)" if user.deleted else f"{user.first_name} {user.last_name}".strip()
+
+
+def _plain(user: User) -> dict[str, Any]:
+    return {
+        "user_id": user.user_id,
+        "phone": user.phone,
+        "first_name": user.first_name,
+        "last_name": user.last_name,
+        "username": user.username,
+        "about": user.about,
+        "created_at": user.created_at,
+        "last_seen_at": user.last_seen_at,
+        "deleted": user.deleted,
+    }
