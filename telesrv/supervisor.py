@@ -2,8 +2,8 @@
 clients.
 
 Guarantees: `telesrv ready on HOST:PORT` is printed when every worker accepts clients; a worker that dies
-is started again, at once at first and then ever more slowly; SIGTERM, SIGINT or SIGHUP ends everything in order
-within ten seconds; SIGUSR2 replaces the workers one by one, each new one accepting before the old one hands
+is started again, at once at first and then ever more slowly; SIGTERM, SIGINT or SIGHUP ends everything in
+order within ten seconds; SIGUSR2 replaces the workers one by one, each new one accepting before the old one hands
 its sessions over. On Linux the workers die with this process, however it ends. Concurrency: one event
 loop; one task watches each worker.
 """
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,7 @@ from telesrv import metrics
 from telesrv.config import ConfigError, Settings
 from telesrv.health import HealthServer
 from telesrv.mtproto.rsa import load_or_generate_rsa_key
-from telesrv.platform import EmbeddedServers, Endpoints, PlatformError, launcher, migrate
+from telesrv.platform import EmbeddedServers, Endpoints, PlatformError, connection_limit, launcher, migrate
 from telesrv.platform.embedded import make_data_dir
 from telesrv.worker import READY_FD, rsa_key_path
 
@@ -33,6 +34,9 @@ log = structlog.get_logger(__name__)
 _STOP_S: Final = 6.0
 """How long workers have to end by themselves; the embedded servers need the rest of the ten seconds."""
 _READY_S: Final = 60.0
+_SPARE_CONNECTIONS: Final = 10
+"""Connections to PostgreSQL left for operators, health checks and migrations."""
+_FEWEST_CONNECTIONS: Final = 2
 _FIRST_BACKOFF_S: Final = 0.1
 _LONGEST_BACKOFF_S: Final = 10.0
 _STEADY_S: Final = 10.0
@@ -215,15 +219,19 @@ class Supervisor:
 
     async def _start(self) -> None:
         settings = self._settings
+        _refuse_taken_port(settings)
         make_data_dir(settings.data_dir)
         _provide_rsa_key(settings)
         endpoints = await self._endpoints()
         await migrate(endpoints.postgres_dsn, settings.partitions)
         directory = metrics.fresh_directory(settings.data_dir)
+        connections = await self._connections_each(endpoints.postgres_dsn)
         environment = {
             **os.environ,
             "TELESRV_POSTGRES_DSN": endpoints.postgres_dsn,
             "TELESRV_REDIS_URL": endpoints.redis_url,
+            "TELESRV_POSTGRES_MAX_CONNS": str(connections),
+            "TELESRV_POSTGRES_MIN_CONNS": str(min(settings.postgres_min_conns, connections)),
             "PROMETHEUS_MULTIPROC_DIR": str(directory),
         }
         if settings.metrics_listen is not None:
@@ -245,6 +253,23 @@ class Supervisor:
     async def _stop_workers(self) -> None:
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
+    async def _connections_each(self, dsn: str) -> int:
+        """Returns how many connections each worker may open: as set, or a fair part of what is allowed."""
+        settings = self._settings
+        share = (await connection_limit(dsn) - _SPARE_CONNECTIONS) // settings.workers
+        if share < _FEWEST_CONNECTIONS:
+            raise ConfigError(
+                f"TELESRV_WORKERS={settings.workers}: PostgreSQL allows too few connections for so many; "
+                "raise its max_connections, or start fewer workers"
+            )
+        if share < settings.postgres_max_conns:
+            log.warning(
+                "PostgreSQL allows fewer connections than TELESRV_POSTGRES_MAX_CONNS asks for",
+                asked=settings.postgres_max_conns,
+                each_worker=share,
+            )
+        return min(settings.postgres_max_conns, share)
+
     async def _endpoints(self) -> Endpoints:
         settings = self._settings
         dsn, url = settings.postgres_dsn, settings.redis_url
@@ -254,7 +279,11 @@ class Supervisor:
             settings.data_dir,
             postgres=dsn is None,
             redis=url is None,
-            postgres_settings={"max_connections": str(settings.workers * settings.postgres_max_conns + 20)},
+            postgres_settings={
+                "max_connections": str(
+                    2 * settings.workers * settings.postgres_max_conns + 2 * _SPARE_CONNECTIONS
+                )
+            },
         )
         embedded = await servers.start()
         self._stack.push_async_callback(servers.stop)
@@ -262,6 +291,24 @@ class Supervisor:
             dsn.get_secret_value() if dsn is not None else embedded.postgres_dsn,
             url.get_secret_value() if url is not None else embedded.redis_url,
         )
+
+
+def _refuse_taken_port(settings: Settings) -> None:
+    """Workers share their port among themselves; without this check they would share it with a stranger.
+
+    Raises:
+        ConfigError: somebody listens there, or the address is not this machine's.
+    """
+    listen = settings.listen
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((listen.host, listen.port))
+        except OSError as error:
+            raise ConfigError(
+                f"TELESRV_LISTEN={listen}: {error.strerror or error}; is a server running there already?"
+            ) from None
 
 
 def _provide_rsa_key(settings: Settings) -> None:

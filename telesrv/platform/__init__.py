@@ -6,7 +6,7 @@ A leaf: it imports `config` and `clock` at most, and `app`, `admin` and the test
 from telesrv.platform.embedded import EmbeddedServers, Endpoints, discover
 from telesrv.platform.errors import PlatformError
 from telesrv.platform.lock import DataDirInUse, DataDirLock
-from telesrv.platform.migrate import MigrationError, migrate
+from telesrv.platform.migrate import MigrationError, connection_limit, migrate
 from telesrv.platform.process import launcher
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Endpoints",
     "MigrationError",
     "PlatformError",
+    "connection_limit",
     "discover",
     "launcher",
     "migrate",

@@ -30,6 +30,7 @@ from telesrv.platform.errors import PlatformError
 
 log = structlog.get_logger("telesrv.platform")
 
+_CONNECT_S: Final = 10.0
 DIRECTORY: Final = Path(__file__).parents[2] / "migrations"
 
 _NAME = re.compile(r"(?P<number>[0-9]{4})_[a-z0-9_]+\.sql")
@@ -138,11 +139,11 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
     """Bring the database up to date; safe to call from several processes at once.
 
     Raises:
-        MigrationError: a file fails, was changed after it was applied, or the database is newer than the
-        files.
+        MigrationError: the server cannot be reached, a file fails, was changed after it was applied, or the
+        database is newer than the files.
     """
     migrations = load(directory)
-    connection = await asyncpg.connect(dsn)
+    connection = await _connect(dsn)
     try:
         partitions = await _prepare(connection, partitions)
         applied = [m.name for m in migrations if await _apply(connection, m, partitions)]
@@ -155,6 +156,16 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
     finally:
         await connection.close()
     return Migrated(tuple(applied), partitions)
+
+
+async def _connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
+    try:
+        return await asyncpg.connect(dsn, timeout=_CONNECT_S)
+    except (OSError, ValueError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise MigrationError(
+            f"PostgreSQL cannot be used ({str(error) or type(error).__name__}); "
+            "check TELESRV_POSTGRES_DSN, and that the server runs"
+        ) from None
 
 
 async def _prepare(connection: asyncpg.Connection[asyncpg.Record], wanted: int) -> int:
@@ -205,3 +216,21 @@ async def _apply(
             migration.sha256,
         )
     return True
+
+
+async def connection_limit(dsn: str) -> int:
+    """How many connections ordinary users may have to the server of `dsn` at a time.
+
+    Raises:
+        MigrationError: the server cannot be reached.
+    """
+    connection = await _connect(dsn)
+    try:
+        return int(
+            await connection.fetchval(
+                "SELECT current_setting('max_connections')::int"
+                " - current_setting('superuser_reserved_connections')::int"
+            )
+        )
+    finally:
+        await connection.close()
