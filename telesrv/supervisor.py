@@ -3,8 +3,8 @@ clients.
 
 Guarantees: `telesrv ready on HOST:PORT` is printed when every worker accepts clients; a worker that dies
 is started again, at once at first and then ever more slowly; SIGTERM, SIGINT or SIGHUP ends everything in
-order within ten seconds; SIGUSR2 replaces the workers one by one, each new one accepting before the old one hands
-its sessions over. On Linux the workers die with this process, however it ends. Concurrency: one event
+order within ten seconds; SIGUSR2 replaces the workers one by one, each new one accepting before the old one
+hands its sessions over. On Linux the workers die with this process, however it ends. Concurrency: one event
 loop; one task watches each worker.
 """
 
