@@ -101,6 +101,20 @@ class SentMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """One readHistory."""
+
+    owner: int
+    peer: Peer
+    max_box_id: int
+    """Up to which box it was read, in the owner's ids; not positive: all of the chat."""
+    date: int
+    auth_key_id: int = 0
+    """The reading device's permanent key, excluded from the push together with *session_id*."""
+    session_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOutcome:
     """What readHistory moved."""
 

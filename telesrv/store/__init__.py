@@ -30,9 +30,10 @@ from telesrv.store.operations import OperationsStore
 from telesrv.store.outbox import OutboxStore
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
+from telesrv.store.receipts import ReadWriter
 from telesrv.store.redis import Redis
 from telesrv.store.secrets import server_secret
-from telesrv.store.send import BatchWriter
+from telesrv.store.send import BatchWriter, outcome_name
 from telesrv.store.session_registry import SessionRegistry
 from telesrv.store.signals import Signals
 from telesrv.store.updates import UpdateStore
@@ -80,10 +81,14 @@ class Store:
         clock, metrics = config.clock, config.metrics
         self.events = EventLog(pool, self.ids, self.signals, clock, metrics)
         marks = Marks(pool, clock, metrics)
-        self._committer = Committer(
-            BatchWriter(pool, self.ids, self.events, config.wait_s), config.wait_s, metrics
+        self.sends = Committer(
+            BatchWriter(pool, self.ids, self.events, clock, config.wait_s),
+            config.wait_s,
+            metrics,
+            count=outcome_name,
         )
-        self.messages = MessageStore(pool, self.events, marks, self._committer)
+        self.reads = Committer(ReadWriter(pool, self.events, marks), config.wait_s)
+        self.messages = MessageStore(pool, self.sends, self.reads)
         self.dialogs = DialogStore(pool)
         self.updates = UpdateStore(
             pool, self.ids, self.events, marks, self.signals, clock, config.reservation_s
@@ -132,13 +137,15 @@ class Store:
             )
             stack.push_async_callback(redis.close)
             store = cls(config, pool, redis, await server_secret(pool))
-            store._committer.start()
+            store.sends.start()
+            store.reads.start()
             stack.pop_all()
             return store
 
     async def close(self) -> None:
         """Lets what is under way finish, then closes the connections."""
-        await self._committer.close()
+        await self.sends.close()
+        await self.reads.close()
         await self.compat.close()
         await self.redis.close()
         await self.pool.close()

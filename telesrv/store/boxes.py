@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from telesrv.domain.messages import Entity, MessageBox, ReplyTo
 from telesrv.domain.peers import Peer, PeerType
-from telesrv.store.pool import Connection, Record, to_json
+from telesrv.store.pool import Record
 
 COLUMNS: Final = """b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.from_user_id, b.outgoing,
     b.message_id, b.date, b.text, b.entities, b.silent, b.noforwards, b.reply_to_box_id, b.reply_quote,
@@ -25,22 +25,6 @@ SELECT {COLUMNS}
 FROM unnest($1::bigint[], $2::int[]) AS q(owner_user_id, box_id)
 JOIN message_boxes b ON b.owner_user_id = q.owner_user_id AND b.box_id = q.box_id
 WHERE $3 OR NOT b.deleted
-"""
-# Writes boxes; those whose box_id was taken are missing from the answer.
-SQL_INSERT: Final = """
-INSERT INTO message_boxes
-    (owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text, entities,
-    silent, noforwards, reply_to_box_id, reply_quote, media, media_unread, peer_box_id, flags, pts)
-SELECT owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text,
-    entities::jsonb, silent, noforwards, reply_to_box_id, reply_quote::jsonb, media::jsonb, media_unread,
-    peer_box_id, flags, pts
-FROM unnest($1::bigint[], $2::int[], $3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::bigint[],
-    $8::int[], $9::text[], $10::text[], $11::boolean[], $12::boolean[], $13::int[], $14::text[], $15::text[],
-    $16::boolean[], $17::int[], $18::int[], $19::int[])
-    AS b(owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text, entities,
-    silent, noforwards, reply_to_box_id, reply_quote, media, media_unread, peer_box_id, flags, pts)
-ON CONFLICT (owner_user_id, box_id) DO NOTHING
-RETURNING owner_user_id, box_id
 """
 
 
@@ -85,34 +69,8 @@ def box_from_row(row: Record) -> MessageBox:
     )
 
 
-async def insert_boxes(connection: Connection, boxes: Sequence[MessageBox]) -> int:
-    """Writes *boxes*, sorted by key, in the caller's transaction; returns how many were new."""
-    rows = await connection.fetch(
-        SQL_INSERT,
-        [box.owner_user_id for box in boxes],
-        [box.box_id for box in boxes],
-        [box.peer.type for box in boxes],
-        [box.peer.id for box in boxes],
-        [box.from_user_id for box in boxes],
-        [box.outgoing for box in boxes],
-        [box.message_id for box in boxes],
-        [box.date for box in boxes],
-        [box.text for box in boxes],
-        [to_json(entities_to_json(box.entities)) for box in boxes],
-        [box.silent for box in boxes],
-        [box.noforwards for box in boxes],
-        [box.reply_to.box_id if box.reply_to else None for box in boxes],
-        [to_json(_quote(box.reply_to)) for box in boxes],
-        [to_json(box.media) for box in boxes],
-        [box.media_unread for box in boxes],
-        [box.peer_box_id for box in boxes],
-        [box.flags for box in boxes],
-        [box.pts for box in boxes],
-    )
-    return len(rows)
-
-
-def _quote(reply_to: ReplyTo | None) -> dict[str, Any] | None:
+def quote_to_json(reply_to: ReplyTo | None) -> dict[str, Any] | None:
+    """Returns the quote of a reply as it is stored; None when it quotes nothing."""
     if reply_to is None or (reply_to.quote_text is None and reply_to.quote_offset is None):
         return None
     return {

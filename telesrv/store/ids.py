@@ -10,10 +10,11 @@ died is found and filled. Message ids never repeat for one node number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
@@ -22,8 +23,10 @@ from telesrv.store.pool import Pool
 from telesrv.store.redis import Redis
 
 COUNTER_TTL_S: Final = 30 * 86_400
+"""Counted from when the counter was restored: it is restored again from PostgreSQL, whatever its use."""
 RESERVED: Final = "reserved:pts"
 _SWEEP_MOST: Final = 1000
+_LOAD_AT_ONCE: Final = 8
 
 # The highest pts and box_id of one account.
 SQL_HIGHEST: Final = """
@@ -88,11 +91,11 @@ class Ids:
         if reseed:
             await self._load([want.user_id for want in wants], least)
         for _ in range(4):
-            answer = await self._call(wants, least)
-            missed = [want.user_id for want, ids in zip(wants, answer, strict=True) if not ids]
-            if not missed:
-                return dict(map(_grant, wants, answer))
-            await self._load(missed, least)
+            given, *answer = await self._call(wants, least)
+            if given:
+                lasts = zip(wants, answer[::2], answer[1::2], strict=True)
+                return {want.user_id: _grant(want, pts, box_id) for want, pts, box_id in lasts}
+            await self._load([wants[place].user_id for place in answer], least)
         raise Unavailable("Redis loses counters faster than they are restored")
 
     def settle(self, grants: Iterable[Grant]) -> None:
@@ -127,32 +130,39 @@ class Ids:
         )
         return [Grant(*map(int, note.split(b":"))) for note in notes]
 
-    async def _call(self, wants: Sequence[Want], least: dict[int, tuple[int, int]]) -> list[Any]:
+    async def _call(self, wants: Sequence[Want], least: Mapping[int, tuple[int, int]]) -> list[int]:
         keys = [RESERVED]
-        args: list[int | bytes] = [int(self._clock.time() * 1000), COUNTER_TTL_S]
-        for want in wants:
-            keys += (f"counter:pts:{want.user_id}", f"counter:box_id:{want.user_id}")
-            args += (want.user_id, want.pts, want.box_ids, *least.get(want.user_id, (-1, -1)))
         settled, self._settled = self._settled[:_SWEEP_MOST], self._settled[_SWEEP_MOST:]
+        args: list[int | bytes] = [int(self._clock.time() * 1000), COUNTER_TTL_S, len(settled), *settled]
+        for want in wants:
+            user_id = want.user_id
+            keys += (f"counter:pts:{user_id}", f"counter:box_id:{user_id}")
+            args += (user_id, want.pts, want.box_ids)
+            if least:
+                args += least.get(user_id, (-1, -1))
         try:
-            answer: list[Any] = await self._redis.script("take_ids", keys, args + settled)
+            answer: list[int] = await self._redis.script("take_ids", keys, args)
         except BaseException:
             self._settled.extend(settled)
             raise
         return answer
 
-    async def _load(self, user_ids: Iterable[int], least: dict[int, tuple[int, int]]) -> None:
-        async with self._pool.acquire() as connection:
-            for user_id in user_ids:
-                row = await connection.fetchrow(SQL_HIGHEST, user_id)
-                least[user_id] = (row["pts"] or 0, row["box_id"] or 0)
+    async def _load(self, user_ids: Sequence[int], least: dict[int, tuple[int, int]]) -> None:
+        """Reads the highest ids of some accounts, a few at a time: one statement is for one account."""
+        for start in range(0, len(user_ids), _LOAD_AT_ONCE):
+            some = user_ids[start : start + _LOAD_AT_ONCE]
+            for user_id, row in zip(
+                some,
+                await asyncio.gather(*(self._pool.fetchrow(SQL_HIGHEST, user_id) for user_id in some)),
+                strict=True,
+            ):
+                least[user_id] = (row["pts"] or 0, row["box_id"] or 0) if row else (0, 0)
 
 
-def _grant(want: Want, answer: Sequence[bytes]) -> tuple[int, Grant]:
-    last_pts, last_box_id = map(int, answer)
+def _grant(want: Want, last_pts: int, last_box_id: int) -> Grant:
     if last_pts > MAX_ID or last_box_id > MAX_ID:
         raise OverflowError(f"account {want.user_id} has used up its ids")
-    return want.user_id, Grant(want.user_id, last_pts, want.pts, last_box_id, want.box_ids)
+    return Grant(want.user_id, last_pts, want.pts, last_box_id, want.box_ids)
 
 
 class MessageIds:

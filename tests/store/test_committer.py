@@ -76,8 +76,12 @@ async def fail_twice(store: Store, failure: str) -> None:
         await connection.execute(FAIL_TWICE.replace("{failure}", failure))
 
 
+WRITTEN = b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x01C"
+"""How PostgreSQL answers a statement of one row, 1: it has committed the batch."""
+
+
 class CommitCutter:
-    """A link to PostgreSQL that breaks when the answer to a COMMIT passes, while it is armed."""
+    """A link to PostgreSQL that breaks when the answer to a written batch passes, while it is armed."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -113,7 +117,7 @@ class CommitCutter:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
         while data := await reader.read(65536):
-            if is_answer and self.armed and b"COMMIT\0" in data:
+            if is_answer and self.armed and WRITTEN in data:
                 self.armed -= 1
                 self.cuts += 1
                 return

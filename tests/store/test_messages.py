@@ -282,12 +282,17 @@ async def test_unread_is_exact_while_reads_and_sends_cross(store: Store) -> None
     assert dialog.unread_count == unread
 
 
-async def test_a_late_box_below_the_read_mark_is_not_unread(store: Store) -> None:
+async def test_a_late_box_below_the_read_mark_takes_a_new_id(store: Store) -> None:
     await send(store, ANNA, BORIS)
     await store.pool.execute("UPDATE dialogs SET read_inbox_max_id = 3 WHERE owner_user_id = $1", BORIS)
-    await send_many(store, ANNA, BORIS, 4)
+    sent = await send_many(store, ANNA, BORIS, 4)
+    assert min(one.box.peer_box_id for one in sent) > 3
     [dialog] = (await store.dialogs.page(BORIS)).dialogs
-    assert dialog.unread_count == 1 + 2
+    assert dialog.unread_count == 1 + 4
+    for owner in (ANNA, BORIS):
+        events = await log_of(store, owner)
+        assert [event.pts for event in events] == list(range(1, len(events) + 1))
+        assert [event.kind for event in events].count(EventKind.NEW_MESSAGE) == 5
 
 
 async def history_ids(store: Store, **page: int) -> list[int]:

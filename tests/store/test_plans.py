@@ -10,7 +10,20 @@ from typing import Any
 import pytest
 
 from telesrv.domain.updates import bucket_of
-from telesrv.store import Store, boxes, dialogs, events, ids, marks, messages, outbox, send, updates
+from telesrv.store import (
+    Store,
+    boxes,
+    dialogs,
+    events,
+    ids,
+    marks,
+    messages,
+    outbox,
+    receipts,
+    send,
+    send_rows,
+    updates,
+)
 
 FILL = """
 INSERT INTO users (user_id, phone, first_name, created_at)
@@ -37,20 +50,14 @@ FROM generate_series(0, 63) bucket, generate_series(1, 20) target, generate_seri
 """
 
 CHAT = (7, 1, 9)
+CHATS = ([7, 8], [1, 1], [9, 10])
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "get": (boxes.SQL_GET, (7, [1, 2, 3])),
     "older": (messages.SQL_OLDER, (*CHAT, 150, 0, 10, 0)),
     "newer": (messages.SQL_NEWER, (*CHAT, 2**31 - 1, 50, 10, 0)),
     "before_date": (messages.SQL_BEFORE_DATE, (*CHAT, 100)),
     "count": (messages.SQL_COUNT, CHAT),
-    "marks": (messages.SQL_MARKS, CHAT),
-    "lock": (messages.SQL_LOCK, CHAT),
-    "newest_incoming": (messages.SQL_NEWEST_INCOMING, (*CHAT, 150, 20)),
-    "read_inbox": (messages.SQL_READ_INBOX, (*CHAT, 150)),
-    "read_outbox": (messages.SQL_READ_OUTBOX, (*CHAT, 150)),
-    "clear_mark": (messages.SQL_CLEAR_MARK, CHAT),
     "read_date": (messages.SQL_READ_DATE, (7, 1, 5, 20)),
-    "less_unread": (send.SQL_LESS_UNREAD, (*CHAT, 1)),
     "page": (dialogs.SQL_PAGE, (7, 50, 50, 0, 0, None, False, 10)),
     "total": (dialogs.SQL_TOTAL, (7, 0)),
     "pinned": (dialogs.SQL_PINNED, (7, 0)),
@@ -64,7 +71,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "done": (outbox.SQL_DONE, (bucket_of(7), [7, 8], [1, 2])),
     "retry": (outbox.SQL_RETRY, (bucket_of(7), [7, 8], [1, 2], [5, 5], "x")),
 }
-IN_ORDER = {"older", "newer", "page", "difference", "before_date", "newest_incoming", "walk", "read_date"}
+IN_ORDER = {"older", "newer", "page", "difference", "before_date", "walk", "read_date"}
 """Statements that read a page off an index, without sorting a whole chat or log."""
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [0, 1], [7, 8], [9, 10], [1, 2])),
@@ -73,11 +80,13 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
     "walk_many": (outbox.SQL_WALK_MANY, ([7, 8], [195, 190], [200, 200])),
     "load": (marks.SQL_LOAD, ([7, 8],)),
+    "read_marks": (receipts.SQL_READ_MARKS, ([0, 1], *CHATS)),
+    "seen": (receipts.SQL_SEEN, ([0, 1], *CHATS, [20, 20], [150, 150])),
+    "move_marks": (receipts.SQL_MOVE_MARKS, (*CHATS, [150, 0], [0, 150])),
+    "count_unread": (receipts.SQL_COUNT_UNREAD, CHATS),
+    "clear_marks": (receipts.SQL_CLEAR_MARKS, CHATS),
 }
 INSERTS: dict[str, tuple[str, int]] = {
-    "messages": (send.SQL_INSERT_MESSAGES, 12),
-    "boxes": (boxes.SQL_INSERT, 19),
-    "dialogs": (send.SQL_UPSERT_DIALOGS, 7),
     "events": (events.SQL_INSERT_EVENTS, 10),
     "marks": (marks.SQL_SAVE, 2),
 }
@@ -127,3 +136,7 @@ async def test_plans(full_store: Store) -> None:
         plan = await explain(full_store, sql, *([[]] * columns))
         assert not scans_of(plan), name
         assert plan[0]["Conflict Resolution"] in ("NOTHING", "UPDATE"), name
+    plan = await explain(full_store, send_rows.SQL_WRITE, *([[]] * 23), 0)
+    assert not scans_of(plan), "a batch is written without reading a table"
+    written = [node["Relation Name"] for node in plan if node["Node Type"] == "ModifyTable"]
+    assert len(written) == 5, written
