@@ -1,0 +1,65 @@
+"""The log as a program reads it, of this project's lines and of libraries'."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import logging, structlog
+from telesrv.logs import configure_logging
+configure_logging(json={json}, worker=2)
+log = structlog.get_logger("x")
+log.info("started", port=5, secret=b"k")
+log.debug("not this")
+with structlog.contextvars.bound_contextvars(call=9):
+    log.warning("odd", worker=3)
+try:
+    key = "hid" + "den"
+    1 / 0
+except ZeroDivisionError:
+    log.exception("failed")
+    logging.getLogger("asyncio").exception("a library's %s", "word")
+logging.getLogger("asyncio").info("nor this")
+"""
+
+
+def lines(json_form: bool) -> list[str]:
+    """What a process logs."""
+    script = SCRIPT.replace("{json}", str(json_form))
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_every_line_is_one_json_object() -> None:
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines(True)]
+    assert [(line["event"], line["level"], line["worker"]) for line in found] == [
+        ("started", "info", 2),
+        ("odd", "warning", 3),
+        ("failed", "error", 2),
+        ("a library's word", "error", 2),
+    ]
+    assert all(line["timestamp"].endswith("Z") for line in found)
+    assert found[0]["port"] == 5
+    assert found[1]["call"] == 9
+    assert "ZeroDivisionError" in found[2]["exception"]
+    assert found[3]["logger"] == "asyncio"
+    assert "ZeroDivisionError" in found[3]["exception"]
+
+
+@pytest.mark.parametrize("word", ["started", "odd", "a library's word", "worker=2"])
+def test_lines_for_people(word: str) -> None:
+    text = "\n".join(lines(False))
+    assert word in text
+    assert "ZeroDivisionError" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("json_form", [True, False])
+def test_tracebacks_hold_no_values(json_form: bool) -> None:
+    assert "hidden" not in "\n".join(lines(json_form))
