@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import structlog
 
-from telesrv import tl
+from telesrv import metrics, tl
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
 from telesrv.domain.users import AuthKeyRecord, ClientInfo
@@ -193,8 +193,11 @@ class Node:
     async def _keep_lease(self) -> None:
         while True:
             await asyncio.sleep(RENEW_S)
+            connections, sessions = self._connections(), len(self._hub)
+            metrics.CONNECTIONS.set(connections)
+            metrics.SESSIONS.set(sessions)
             try:
-                await self._lease.renew(self._connections(), len(self._hub))
+                await self._lease.renew(connections, sessions)
             except LeaseLost as error:
                 log.error("this process must end: its node number is another's", problem=str(error))
                 self._on_lease_lost()
