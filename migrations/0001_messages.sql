@@ -110,7 +110,8 @@ CREATE TABLE update_states (
     PRIMARY KEY (auth_key_id, user_id)
 );
 
--- Pushes that are owed. A row whose available_at is ahead is leased or backing off.
+-- Pushes that are owed. A row whose available_at is ahead is leased, by the process claimed_by, or backing off.
+-- A claim changes no indexed column and finds room on its page: the index is left alone.
 CREATE TABLE dispatch_outbox (
     bucket              smallint NOT NULL,
     target_user_id      bigint   NOT NULL,
@@ -119,12 +120,13 @@ CREATE TABLE dispatch_outbox (
     exclude_session_id  bigint   NOT NULL DEFAULT 0,
     attempts            smallint NOT NULL DEFAULT 0,
     leased              boolean  NOT NULL DEFAULT false,
+    claimed_by          smallint NOT NULL DEFAULT 0,
     available_at_ms     bigint   NOT NULL DEFAULT 0,
     created_at_ms       bigint   NOT NULL,
     last_error          text,
     PRIMARY KEY (bucket, target_user_id, pts)
 ) PARTITION BY HASH (bucket);
--- telesrv:partitions dispatch_outbox
+-- telesrv:partitions dispatch_outbox WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)
 
 -- Pushes that failed for good, until an operator queues them again.
 CREATE TABLE dispatch_outbox_failed (
@@ -139,8 +141,9 @@ CREATE TABLE dispatch_outbox_failed (
     PRIMARY KEY (bucket, target_user_id, pts)
 );
 
--- One row a bucket: claims of one bucket lock it, so that they follow each other.
+-- One row a bucket: a claim moves its turn, so that claims of one bucket follow each other.
 CREATE TABLE outbox_buckets (
-    bucket smallint NOT NULL PRIMARY KEY
-);
+    bucket smallint NOT NULL PRIMARY KEY,
+    turn   bigint   NOT NULL DEFAULT 0
+) WITH (fillfactor = 10);
 INSERT INTO outbox_buckets (bucket) SELECT generate_series(0, 63);

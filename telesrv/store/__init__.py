@@ -101,6 +101,7 @@ class Store:
             batch=config.outbox_batch,
             lease_s=config.outbox_lease_s,
             max_attempts=config.outbox_attempts,
+            node=lambda: self.ids.message_ids.node,
             metrics=metrics,
         )
         self.gaps = GapStore(pool, self.events)

@@ -10,6 +10,7 @@ from telesrv.domain.messages import Entity, MessageBox, ReplyTo
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.store.pool import Record
 
+PEER_TYPES: Final = {peer_type.value: peer_type for peer_type in PeerType}
 COLUMNS: Final = """b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.from_user_id, b.outgoing,
     b.message_id, b.date, b.text, b.entities, b.silent, b.noforwards, b.reply_to_box_id, b.reply_quote,
     b.edit_date, b.media, b.media_unread, b.reaction_unread, b.peer_box_id, b.flags, b.pts"""
@@ -45,27 +46,28 @@ def entities_from_json(stored: Iterable[Sequence[Any]] | None) -> tuple[Entity, 
 
 def box_from_row(row: Record) -> MessageBox:
     """Returns the box of a row of `COLUMNS`."""
-    reply_to_box_id: int | None = row["reply_to_box_id"]
+    return box_of(tuple(row))
+
+
+def box_of(values: tuple[Any, ...]) -> MessageBox:
+    """Returns the box whose `COLUMNS` have *values*."""
+    owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text = values[:9]
+    entities, silent, noforwards, reply_to_box_id, reply_quote, edit_date, *rest = values[9:]
     return MessageBox(
-        owner_user_id=row["owner_user_id"],
-        box_id=row["box_id"],
-        peer=Peer(PeerType(row["peer_type"]), row["peer_id"]),
-        from_user_id=row["from_user_id"],
-        outgoing=row["outgoing"],
-        message_id=row["message_id"],
-        date=row["date"],
-        text=row["text"],
-        entities=entities_from_json(row["entities"]),
-        silent=row["silent"],
-        noforwards=row["noforwards"],
-        reply_to=None if reply_to_box_id is None else _reply_to(reply_to_box_id, row["reply_quote"]),
-        edit_date=row["edit_date"],
-        media=row["media"],
-        media_unread=row["media_unread"],
-        reaction_unread=row["reaction_unread"],
-        peer_box_id=row["peer_box_id"],
-        flags=row["flags"],
-        pts=row["pts"],
+        owner_user_id,
+        box_id,
+        Peer(PEER_TYPES[peer_type], peer_id),
+        from_user_id,
+        outgoing,
+        message_id,
+        date,
+        text,
+        entities_from_json(entities) if entities else (),
+        silent,
+        noforwards,
+        None if reply_to_box_id is None else _reply_to(reply_to_box_id, reply_quote),
+        edit_date,
+        *rest,
     )
 
 

@@ -184,6 +184,11 @@ class MessageIds:
         self._last_ms = 0
         self._sequence = 0
 
+    @property
+    def node(self) -> int:
+        """The number of this process among all of one database."""
+        return self._node
+
     def hold(self, node: int, valid: Callable[[], bool]) -> None:
         """Makes ids of a leased node number from now on, and none while *valid* says that it is not held."""
         self._node, self._valid = node, valid

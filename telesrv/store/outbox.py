@@ -3,8 +3,9 @@
 Guarantees: a row is given to one claimant until its lease ends, and is there until `done`; the rows of one
 account come in the order of pts as long as nothing fails, and never from beyond a hole in its log.
 
-Concurrency: any number of workers and processes; claims of one bucket follow each other by a row lock, and an
-account some of whose rows are leased is passed over.
+Concurrency: any number of workers and processes; claims of one bucket follow each other by its turn, and an
+account some of whose rows are leased is passed over. Claims and ends do not wait for the disk: what a crash
+of PostgreSQL makes undone is pushed twice, which clients notice by its pts.
 
 *Spec: Working with Updates*
 """
@@ -12,50 +13,69 @@ account some of whose rows are leased is passed over.
 # ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.messages import MessageBox
-from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, OutboxItem, OutboxRow, OutboxStats
-from telesrv.store.boxes import SQL_GET_MANY, box_from_row
+from telesrv.domain.updates import OUTBOX_BUCKETS, Event, OutboxItem, OutboxRow, OutboxStats
+from telesrv.store.boxes import COLUMNS, box_of
 from telesrv.store.marks import Marks
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
-from telesrv.store.pool import Pool, Record
+from telesrv.store.pool import Pool
 from telesrv.store.signals import Signals
-from telesrv.store.updates import EVENT_COLUMNS, event_from_row
+from telesrv.store.updates import EVENT_COLUMNS, event_of
 
 _HOLE_PAUSE_MS: Final = 50
 _BACKOFF_MS: Final = 500
 _BACKOFF_MOST_MS: Final = 300_000
 _NO_USER: Final = 2**63 - 1
 _MAX_ERROR: Final = 500
+_TURNS: Final = 4
+"""How often a claim is tried against other processes' claims of the same bucket."""
+_EVENT_WIDTH: Final = 10
 
-# Makes claims of one bucket follow each other.
-SQL_GATE: Final = """
-SELECT bucket FROM outbox_buckets WHERE bucket = $1 FOR UPDATE
+# Reads whose turn it is in some buckets.
+SQL_TURNS: Final = """
+SELECT bucket, turn FROM outbox_buckets WHERE bucket = ANY($1::smallint[])
 """
-# Leases the next rows of a bucket for users from $3 to below $4, passing over users with leased rows.
+# Leases the next rows of a bucket for users from $3 to below $4, passing over users with leased rows. When the
+# turn is not $7 any more, nothing; else the answer has one row more, for the turn, first.
 SQL_CLAIM: Final = """
-UPDATE dispatch_outbox o SET leased = true, attempts = o.attempts + 1, available_at_ms = $5
-FROM (
-    SELECT c.target_user_id, c.pts FROM dispatch_outbox c
-    WHERE c.bucket = $1 AND c.available_at_ms <= $2 AND c.target_user_id >= $3 AND c.target_user_id < $4
-        AND c.target_user_id NOT IN (
-            SELECT f.target_user_id FROM dispatch_outbox f
-            WHERE f.bucket = $1 AND f.leased AND f.available_at_ms > $2)
-    ORDER BY c.target_user_id, c.pts LIMIT $6 FOR UPDATE SKIP LOCKED
-) p
-WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts
-RETURNING o.bucket, o.target_user_id, o.pts, o.exclude_auth_key_id, o.exclude_session_id, o.attempts,
-    o.last_error
+WITH turn AS MATERIALIZED (
+    UPDATE outbox_buckets SET turn = turn + 1 WHERE bucket = $1 AND turn = $7
+    RETURNING set_config('synchronous_commit', 'off', true)
+), claimed AS (
+    UPDATE dispatch_outbox o
+    SET leased = true, claimed_by = $8, attempts = o.attempts + 1, available_at_ms = $5
+    FROM (
+        SELECT c.target_user_id, c.pts FROM dispatch_outbox c
+        WHERE EXISTS (SELECT 1 FROM turn)
+            AND c.bucket = $1 AND c.available_at_ms <= $2 AND c.target_user_id >= $3 AND c.target_user_id < $4
+            AND c.target_user_id NOT IN (
+                SELECT f.target_user_id FROM dispatch_outbox f
+                WHERE f.bucket = $1 AND f.leased AND f.available_at_ms > $2)
+        ORDER BY c.target_user_id, c.pts LIMIT $6 FOR UPDATE SKIP LOCKED
+    ) p
+    WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts
+    RETURNING o.bucket, o.target_user_id, o.pts, o.exclude_auth_key_id, o.exclude_session_id, o.attempts,
+        o.last_error
+)
+SELECT NULL::smallint AS bucket, NULL::bigint AS target_user_id, NULL::int AS pts,
+    NULL::bigint AS exclude_auth_key_id, NULL::bigint AS exclude_session_id, NULL::smallint AS attempts,
+    NULL::text AS last_error
+FROM turn
+UNION ALL
+SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, attempts, last_error FROM claimed
 """
-# Reads the events of claimed rows.
+# Reads the events of claimed rows, and the boxes that they speak of.
 SQL_EVENTS: Final = f"""
-SELECT {EVENT_COLUMNS}
+SELECT {EVENT_COLUMNS}, {COLUMNS}
 FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
+LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind = 1
+    AND NOT b.deleted
 """
 # Walks the logs of some users, each from its mark to its last claimed pts.
 SQL_WALK_MANY: Final = """
@@ -70,14 +90,16 @@ UPDATE dispatch_outbox o SET leased = false, attempts = o.attempts - 1, availabl
 FROM unnest($2::bigint[], $3::int[]) AS p(target_user_id, pts)
 WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts AND o.leased
 """
-# Ends all leases of a bucket.
+# Ends the leases of a bucket, all or those of one process.
 SQL_RELEASE: Final = """
-UPDATE dispatch_outbox SET leased = false, available_at_ms = $2 WHERE bucket = $1 AND leased
+UPDATE dispatch_outbox SET leased = false, available_at_ms = $2
+WHERE bucket = $1 AND leased AND ($3::int IS NULL OR claimed_by = $3)
 """
 # Ends rows that were delivered.
 SQL_DONE: Final = """
 DELETE FROM dispatch_outbox o USING unnest($2::bigint[], $3::int[]) AS p(target_user_id, pts)
 WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts
+    AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
 """
 # Lets rows be tried again later.
 SQL_RETRY: Final = """
@@ -142,8 +164,10 @@ class OutboxStore:
         batch: int,
         lease_s: float,
         max_attempts: int,
+        node: Callable[[], int],
         metrics: StoreMetrics = NO_METRICS,
     ) -> None:
+        """Nothing happens yet; *node* tells the number of this process, by which its leases are known."""
         self._pool = pool
         self._metrics = metrics
         self._marks = marks
@@ -152,7 +176,9 @@ class OutboxStore:
         self._batch = batch
         self._lease_s = lease_s
         self._max_attempts = max_attempts
+        self._node = node
         self._next_user: dict[int, int] = {}
+        self._turns: dict[int, int] = {}
 
     async def claim(self, bucket: int, limit: int | None = None) -> list[OutboxItem]:
         """Returns the next rows of a bucket, leased, by account and pts, with their events and boxes.
@@ -167,23 +193,18 @@ class OutboxStore:
         rows = await self._lease(bucket, limit or self._batch)
         if not rows:
             return []
-        events = await self._events(rows)
-        orphans = [row for row in rows if (row.target_user_id, row.pts) not in events]
+        found = await self._events(rows)
+        orphans = [row for row in rows if (row.target_user_id, row.pts) not in found]
         if orphans:  # on shards, half of a transaction is visible for a moment
             await self.retry(orphans, "no such event")
-            rows = [row for row in rows if (row.target_user_id, row.pts) in events]
-        heads = await self._heads(rows, events)
+            rows = [row for row in rows if (row.target_user_id, row.pts) in found]
+        heads = await self._heads(rows, found)
         beyond = [row for row in rows if row.pts > heads[row.target_user_id]]
         if beyond:
             await self._put_back(bucket, beyond)
-        items = [row for row in rows if row.pts <= heads[row.target_user_id]]
-        self._metrics.outbox_claimed(len(items))
-        boxes = await self._boxes(events[row.target_user_id, row.pts] for row in items)
-        return [
-            OutboxItem(row, event, boxes.get((event.user_id, event.box_id)))
-            for row in items
-            for event in (events[row.target_user_id, row.pts],)
-        ]
+            rows = [row for row in rows if row.pts <= heads[row.target_user_id]]
+        self._metrics.outbox_claimed(len(rows))
+        return [OutboxItem(row, *found[row.target_user_id, row.pts]) for row in rows]
 
     async def due(self, buckets: Collection[int]) -> set[int]:
         """Returns which of *buckets* have rows to claim now, by one statement.
@@ -193,14 +214,15 @@ class OutboxStore:
         """
         return {row["bucket"] for row in await self._pool.fetch(SQL_DUE, sorted(buckets), self._now_ms())}
 
-    async def release_leases(self) -> int:
-        """Lets rows be claimed that a process which is gone had leased; returns how many.
+    async def release_leases(self, node: int | None = None) -> int:
+        """Lets rows be claimed that the process *node*, which is gone, had leased; returns how many.
 
-        For the start of a server that is alone on its database; beside others it makes them push twice.
+        None is every process: for the start of a server that is alone on its database. Of a process that is
+        not gone it makes pushes come twice.
         """
         count = 0
         for bucket in range(OUTBOX_BUCKETS):
-            status = await self._pool.execute(SQL_RELEASE, bucket, self._now_ms())
+            status = await self._pool.execute(SQL_RELEASE, bucket, self._now_ms(), node)
             count += int(status.rsplit(" ", 1)[-1])
         self._signals.wake(range(OUTBOX_BUCKETS))
         return count
@@ -263,45 +285,70 @@ class OutboxStore:
         return await self._signals.wait(timeout_s, buckets)
 
     async def _lease(self, bucket: int, limit: int) -> list[OutboxRow]:
-        now_ms = self._now_ms()
-        until_ms = now_ms + int(self._lease_s * 1000)
         start = self._next_user.get(bucket, 0)
-        async with self._pool.transaction() as connection:
-            await connection.fetchval(SQL_GATE, bucket)
-            found = await connection.fetch(SQL_CLAIM, bucket, now_ms, start, _NO_USER, until_ms, limit)
-            if len(found) < limit and start:
-                found += await connection.fetch(
-                    SQL_CLAIM, bucket, now_ms, 0, start, until_ms, limit - len(found)
-                )
-                start = 0
-        rows = sorted((OutboxRow(**row) for row in found), key=lambda row: (row.target_user_id, row.pts))
-        last = rows[-1].target_user_id + 1 if rows else 0
-        self._next_user[bucket] = last if len(rows) == limit else 0
+        rows = await self._claim(bucket, start, _NO_USER, limit)
+        if len(rows) < limit and start:
+            rows += await self._claim(bucket, 0, start, limit - len(rows))
+        rows.sort(key=_key)
+        self._next_user[bucket] = rows[-1].target_user_id + 1 if len(rows) == limit else 0
         return rows
 
-    async def _events(self, rows: Sequence[OutboxRow]) -> dict[tuple[int, int], Event]:
-        found = await self._pool.fetch(SQL_EVENTS, *_keys(rows))
-        return {(row["user_id"], row["pts"]): event_from_row(row) for row in found}
+    async def _claim(self, bucket: int, start: int, end: int, limit: int) -> list[OutboxRow]:
+        """Leases rows in one statement; when another process had a turn meanwhile, in one more each time.
 
-    async def _heads(self, rows: Sequence[OutboxRow], events: dict[tuple[int, int], Event]) -> dict[int, int]:
+        What a claim sees is of the moment it begins; the turn proves that nobody has leased rows since, so
+        that it does not take an account's later rows while the earlier ones are another's.
+        """
+        for _ in range(_TURNS):
+            turn = self._turns.get(bucket)
+            if turn is None:
+                turn = (await self._pool.fetch(SQL_TURNS, [bucket]))[0]["turn"]
+            now_ms = self._now_ms()
+            until_ms = now_ms + int(self._lease_s * 1000)
+            try:
+                async with self._pool.acquire() as connection:
+                    found = await connection.fetch(
+                        SQL_CLAIM, bucket, now_ms, start, end, until_ms, limit, turn, self._node()
+                    )
+            except BaseException:
+                self._turns.pop(bucket, None)
+                raise
+            if found:
+                self._turns[bucket] = turn + 1
+                return [OutboxRow(*row) for row in found[1:]]
+            self._turns.pop(bucket, None)
+        return []
+
+    async def _events(
+        self, rows: Sequence[OutboxRow]
+    ) -> dict[tuple[int, int], tuple[Event, MessageBox | None]]:
+        """Returns by account and pts the events of *rows* that there are, and their boxes, if still there."""
+        found = {}
+        for row in await self._pool.fetch(SQL_EVENTS, *_keys(rows)):
+            values = tuple(row)
+            box = values[_EVENT_WIDTH:]
+            found[values[:2]] = (event_of(values[:_EVENT_WIDTH]), None if box[0] is None else box_of(box))
+        return found
+
+    async def _heads(
+        self, rows: Sequence[OutboxRow], found: Mapping[tuple[int, int], tuple[Event, object]]
+    ) -> dict[int, int]:
         """Returns for each user up to which pts the log has no hole, at least as far as its rows go.
 
         As a rule the claimed events join on to the mark; only where they do not is the log walked.
         """
-        users = {user_id: [row.pts for row in some] for user_id, some in groupby(rows, _target)}
-        marks = await self._marks.load(users.keys())
-        heads: dict[int, int] = {}
-        apart: list[tuple[int, int, int]] = []
-        for user_id, all_pts in users.items():
-            mark = marks[user_id]
-            for pts in all_pts:
-                if pts - events[user_id, pts].pts_count <= mark:
-                    mark = max(mark, pts)
-            heads[user_id] = mark
-            if mark < all_pts[-1]:
-                apart.append((user_id, mark, all_pts[-1]))
-            if mark > marks[user_id]:
-                self._marks.follow(user_id, mark, ())
+        heads = await self._marks.load({row.target_user_id for row in rows})
+        last: dict[int, int] = {}
+        moved: set[int] = set()
+        for row in rows:
+            user_id, pts = row.target_user_id, row.pts
+            last[user_id] = pts
+            if pts > heads[user_id] >= pts - found[user_id, pts][0].pts_count:
+                heads[user_id] = pts
+                moved.add(user_id)
+        for user_id in moved:
+            self._marks.follow(user_id, heads[user_id], ())
+        apart = [(user_id, heads[user_id], pts) for user_id, pts in last.items() if heads[user_id] < pts]
         if apart:
             walked = await self._pool.fetch(SQL_WALK_MANY, *map(list, zip(*apart, strict=True)))
             logs = {user_id: list(log) for user_id, log in groupby(walked, lambda row: row["user_id"])}
@@ -315,25 +362,16 @@ class OutboxStore:
         await self._pool.execute(SQL_PUT_BACK, bucket, *_keys(rows), self._now_ms() + _HOLE_PAUSE_MS)
         self._signals.wake_later(bucket, 1.2 * _HOLE_PAUSE_MS / 1000)
 
-    async def _boxes(self, events: Iterable[Event]) -> dict[tuple[int, int], MessageBox]:
-        wanted = [(event.user_id, event.box_id) for event in events if event.kind is EventKind.NEW_MESSAGE]
-        if not wanted:
-            return {}
-        found: list[Record] = await self._pool.fetch(
-            SQL_GET_MANY, *map(list, zip(*wanted, strict=True)), False
-        )
-        return {(row["owner_user_id"], row["box_id"]): box_from_row(row) for row in found}
-
     def _now_ms(self) -> int:
         return int(self._clock.time() * 1000)
 
 
-def _target(row: OutboxRow) -> int:
-    return row.target_user_id
+def _key(row: OutboxRow) -> tuple[int, int]:
+    return row.target_user_id, row.pts
 
 
 def _keys(rows: Iterable[OutboxRow]) -> tuple[list[int], list[int]]:
-    keys = sorted((row.target_user_id, row.pts) for row in rows)
+    keys = sorted(map(_key, rows))
     return [user_id for user_id, _ in keys], [pts for _, pts in keys]
 
 

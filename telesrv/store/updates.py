@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.messages import MAX_PAGE, MessageBox
-from telesrv.domain.peers import MAX_ID, Peer, PeerType
+from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.updates import DeviceState, Difference, Event, EventKind, NewEvent, UpdatesState
-from telesrv.store.boxes import SQL_GET, box_from_row
+from telesrv.store.boxes import PEER_TYPES, SQL_GET, box_from_row
 from telesrv.store.dialogs import SQL_UNREAD_TOTAL
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.ids import Ids
@@ -29,6 +29,8 @@ HOLE_WAIT_S: Final = 3.0
 _LOOK_AGAIN_S: Final = 0.1
 _PAGE_TEXT: Final = 512 * 1024
 """Code points of text in one difference, at most; one message always fits."""
+
+_KINDS: Final = {kind.value: kind for kind in EventKind}
 
 EVENT_COLUMNS: Final = """e.user_id, e.pts, e.pts_count, e.kind, e.date, e.peer_type, e.peer_id, e.box_id,
     e.random_id, e.payload"""
@@ -201,17 +203,14 @@ class UpdateStore:
 
 def event_from_row(row: Record) -> Event:
     """Returns the event of a row of `EVENT_COLUMNS`."""
-    return Event(
-        user_id=row["user_id"],
-        pts=row["pts"],
-        pts_count=row["pts_count"],
-        kind=EventKind(row["kind"]),
-        date=row["date"],
-        peer=Peer(PeerType(row["peer_type"]), row["peer_id"]) if row["peer_type"] else None,
-        box_id=row["box_id"],
-        random_id=row["random_id"],
-        payload=row["payload"],
-    )
+    return event_of(tuple(row))
+
+
+def event_of(values: tuple[Any, ...]) -> Event:
+    """Returns the event whose `EVENT_COLUMNS` have *values*."""
+    user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload = values
+    peer = Peer(PEER_TYPES[peer_type], peer_id) if peer_type else None
+    return Event(user_id, pts, pts_count, _KINDS[kind], date, peer, box_id, random_id, payload)
 
 
 def _fitting(events: list[Event], boxes: Mapping[int, MessageBox]) -> list[Event]:

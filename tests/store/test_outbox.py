@@ -72,6 +72,36 @@ async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
         await again.close()
 
 
+async def test_the_leases_of_one_process_can_be_ended_alone(store: Store, store_config: StoreConfig) -> None:
+    await send(store, ANNA, BORIS)
+    other = await Store.open(replace(store_config, node=2))
+    try:
+        assert rows_of(await store.outbox.claim(BUCKET)) == [1]
+        assert rows_of(await other.outbox.claim(bucket_of(ANNA))) == [1]
+        assert await store.outbox.release_leases(2) == 1
+        assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
+        assert await store.outbox.release_leases(2) == 0
+        assert rows_of(await store.outbox.claim(bucket_of(ANNA))) == [1]
+        assert await store.outbox.release_leases(1) == 2
+    finally:
+        await other.close()
+
+
+async def test_claims_of_one_bucket_by_two_processes_take_turns(
+    store: Store, store_config: StoreConfig
+) -> None:
+    other = await Store.open(replace(store_config, node=2))
+    try:
+        for number in range(1, 7):
+            await send(store, ANNA, BORIS)
+            claimant = (store, other)[number % 2]
+            items = await claimant.outbox.claim(BUCKET)
+            assert rows_of(items) == [number]
+            await claimant.outbox.done([item.row for item in items])
+    finally:
+        await other.close()
+
+
 async def test_a_row_without_its_event_stops_no_other(store: Store) -> None:
     await send(store, ANNA, BORIS)
     orphan = """INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
