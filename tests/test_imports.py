@@ -17,26 +17,24 @@ MAY_IMPORT = {
     "logs": set(),
     "metrics": set(),
     "health": set(),
-    "metrics": set(),
-    "health": set(),
     "platform": set(),
     "tl": set(),
     "mtproto": {"tl"},
     "domain": set(),
     "store": {"domain"},
     "rpc": {"tl", "mtproto", "domain", "store"},
-    "gateway": {"tl", "mtproto", "domain", "rpc"},
+    "gateway": {"tl", "mtproto", "domain", "store", "rpc"},
     "outbox": {"domain", "store", "rpc", "gateway"},
     "admin": {"store", "domain", "mtproto", "gateway", "platform"},
 }
-"""The order of the layers. `app` and `__main__` wire everything and may import all of it."""
+"""The order of the layers. The modules of `WIRING` may import all of it."""
 
 LEAVES = {"config", "clock", "logs", "metrics"}
 """What every layer may import that is not pure: a pure one knows nothing of the program round it."""
 
 PURE = {"tl", "mtproto", "domain"}
 
-WIRING = {"app", "__main__", "__init__"}
+WIRING = {"app", "worker", "supervisor", "__main__", "__init__"}
 
 
 def layer_of(path: Path) -> str:
