@@ -41,6 +41,44 @@ class EventKind(IntEnum):
     """peer; the action bar of that chat changed: payload a snapshot of the flags."""
     USER_CHANGED = 7
     """peer; name, username or another visible field of that account changed."""
+    EDIT_MESSAGE = 8
+    """peer, box_id; the body is read from the box when it is shown."""
+    DELETE_MESSAGES = 9
+    """payload box_ids; covers as many pts as it names boxes."""
+    PINNED_MESSAGES = 10
+    """peer; payload box_ids, pinned; covers as many pts as it names boxes."""
+    CONTENTS_READ = 11
+    """payload box_ids; covers as many pts as it names boxes."""
+    DIALOG_UNREAD_MARK = 12
+    """peer; payload unread."""
+    DRAFT = 13
+    """peer; payload a snapshot of the draft, empty when it was cleared."""
+    DIALOG_PINNED = 14
+    """peer; payload pinned, folder_id."""
+    PINNED_DIALOGS = 15
+    """payload folder_id, order: the pinned peers as [type, id], the highest first."""
+    FOLDER_PEERS = 16
+    """payload peers: [type, id, folder_id]; covers as many pts as it names peers."""
+    DIALOG_FILTER = 17
+    """payload id and a snapshot of the filter, null when it was deleted."""
+    DIALOG_FILTER_ORDER = 18
+    """payload order: filter ids."""
+    DIALOG_FILTERS = 19
+    """What holds for all filters changed; the client reads them again."""
+    NOTIFY_SETTINGS = 20
+    """payload scope and a snapshot of the settings; peer for one chat's."""
+    PRIVACY = 21
+    """payload key and a snapshot of its rules."""
+    HISTORY_TTL = 22
+    """peer; payload period_s, 0 when messages are kept."""
+    SCHEDULED_MESSAGE = 23
+    """peer, box_id = the id of the scheduled message."""
+    SCHEDULED_DELETED = 24
+    """peer; payload ids, sent_ids."""
+    PHONE_CHANGED = 25
+    """payload phone."""
+    ACCOUNT_DELETED = 26
+    """peer: that account is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +109,8 @@ class NewEvent:
     payload: Mapping[str, Any] | None = None
     exclude_auth_key_id: int = 0
     exclude_session_id: int = 0
+    pts_count: int = 1
+    """How many pts it covers: exactly as many things as it changes."""
 
 
 @dataclass(frozen=True, slots=True)

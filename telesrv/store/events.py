@@ -64,12 +64,17 @@ class EventWriter:
         """Returns the event as it will be logged when the transaction commits.
 
         Raises:
-            LookupError: more events of this user than `transact` was told of.
+            LookupError: more pts of this user than `transact` was told of.
         """
+        free = self._free[new.user_id]
+        if not 0 < new.pts_count <= len(free):
+            raise LookupError(f"{new.pts_count} pts of {new.user_id}, {len(free)} are left")
+        pts = free[new.pts_count - 1]
+        del free[: new.pts_count]
         event = Event(
             user_id=new.user_id,
-            pts=self._free[new.user_id].pop(0),
-            pts_count=1,
+            pts=pts,
+            pts_count=new.pts_count,
             kind=new.kind,
             date=new.date,
             peer=new.peer,
@@ -105,7 +110,7 @@ class EventLog:
         """Returns what *body* returns, after the commit of its writes, its events and their outbox rows.
 
         Args:
-            users: the accounts whose logs are written, one entry for each event that *body* may add.
+            users: the accounts whose logs are written, one entry for each pts that *body* may use.
             body: writes on the connection and calls `EventWriter.add`; it is run again after a deadlock or a
                 stale counter, so it keeps nothing outside. What it raises rolls everything back and is
                 raised. Its rows are locked by key, in the order of tables: domain tables before events.

@@ -172,7 +172,8 @@ def _kind_events() -> Iterator[tuple[Event, MessageBox | None]]:
 
 
 def test_the_cases_cover_every_kind() -> None:
-    assert {event.kind for event, _ in _kind_events()} == set(EventKind)
+    later = {kind for kind in EventKind if kind > EventKind.USER_CHANGED}  # each beside its own noun
+    assert {event.kind for event, _ in _kind_events()} == set(EventKind) - later
 
 
 @pytest.mark.parametrize(("event", "box"), list(_kind_events()))

@@ -5,8 +5,11 @@ Spec: Working with Updates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, assert_never
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Final, TypeAlias
 
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import PeerType
@@ -15,6 +18,11 @@ from telesrv.domain.users import UserView
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.tl import types
+
+Views: TypeAlias = Mapping[int, UserView]
+Converter: TypeAlias = Callable[[Event, MessageBox | None, Views], "list[types.TypeUpdate]"]
+
+_CONVERTERS: Final[dict[EventKind, Converter]] = {}
 
 QTS: Final = 0
 """No secret chats: their counter stands still."""
@@ -44,57 +52,101 @@ def event_updates(
 
     Spec: Working with Updates.
     """
-    if event.kind is EventKind.NEW_MESSAGE and box is not None:
-        return [types.UpdateNewMessage(message=message_to_tl(box), pts=event.pts, pts_count=event.pts_count)]
-    if event.kind is EventKind.NOOP or event.kind is EventKind.NEW_MESSAGE:
-        return []
-    payload = event.payload or {}
-    if event.kind is EventKind.CONTACTS_RESET:
-        return [types.UpdateContactsReset()]
+    converter = _converters().get(event.kind)
+    return [] if converter is None else converter(event, box, views)
+
+
+def converts(kind: EventKind) -> Callable[[Converter], Converter]:
+    """Registers the decorated function as what gives events of *kind* their TL form, one for each kind.
+
+    A function of a module of this package: all of them are loaded before the first event is shown.
+    """
+
+    def register(converter: Converter) -> Converter:
+        if kind in _CONVERTERS:
+            raise ValueError(f"{kind.name} has two converters")
+        _CONVERTERS[kind] = converter
+        return converter
+
+    return register
+
+
+@cache
+def _converters() -> dict[EventKind, Converter]:
+    package = importlib.import_module("telesrv.rpc.convert")
+    for module in pkgutil.iter_modules(package.__path__, "telesrv.rpc.convert."):
+        importlib.import_module(module.name)
+    return _CONVERTERS
+
+
+def event_peer(event: Event) -> types.TypePeer:
+    """Returns the peer of an event that must have one."""
     if event.peer is None:
         raise ValueError(f"event {event.pts} of {event.user_id} has no peer")
-    peer = peer_to_tl(event.peer)
-    match event.kind:
-        case EventKind.READ_INBOX:
-            return [
-                types.UpdateReadHistoryInbox(
-                    peer=peer,
-                    max_id=event.box_id,
-                    still_unread_count=int(payload.get("still_unread_count", 0)),
-                    pts=event.pts,
-                    pts_count=event.pts_count,
-                )
-            ]
-        case EventKind.READ_OUTBOX:
-            return [
-                types.UpdateReadHistoryOutbox(
-                    peer=peer, max_id=event.box_id, pts=event.pts, pts_count=event.pts_count
-                )
-            ]
-        case EventKind.PEER_BLOCKED:
-            return [types.UpdatePeerBlocked(peer_id=peer, blocked=bool(payload.get("blocked")))]
-        case EventKind.PEER_SETTINGS:
-            return [types.UpdatePeerSettings(peer=peer, settings=_peer_settings(payload))]
-        case EventKind.USER_CHANGED:
-            return _user_changed(views.get(event.peer.id))
-        case _:
-            assert_never(event.kind)
+    return peer_to_tl(event.peer)
 
 
-def _peer_settings(payload: Mapping[str, Any]) -> types.PeerSettings:
+@converts(EventKind.NEW_MESSAGE)
+def _new_message(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    if box is None:
+        return []
+    return [types.UpdateNewMessage(message=message_to_tl(box), pts=event.pts, pts_count=event.pts_count)]
+
+
+@converts(EventKind.READ_INBOX)
+def _read_inbox(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    return [
+        types.UpdateReadHistoryInbox(
+            peer=event_peer(event),
+            max_id=event.box_id,
+            still_unread_count=int((event.payload or {}).get("still_unread_count", 0)),
+            pts=event.pts,
+            pts_count=event.pts_count,
+        )
+    ]
+
+
+@converts(EventKind.READ_OUTBOX)
+def _read_outbox(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    return [
+        types.UpdateReadHistoryOutbox(
+            peer=event_peer(event), max_id=event.box_id, pts=event.pts, pts_count=event.pts_count
+        )
+    ]
+
+
+@converts(EventKind.CONTACTS_RESET)
+def _contacts_reset(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    return [types.UpdateContactsReset()]
+
+
+@converts(EventKind.PEER_BLOCKED)
+def _peer_blocked(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    blocked = bool((event.payload or {}).get("blocked"))
+    return [types.UpdatePeerBlocked(peer_id=event_peer(event), blocked=blocked)]
+
+
+@converts(EventKind.PEER_SETTINGS)
+def _peer_settings(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    payload = event.payload or {}
+
     def shown(name: str) -> bool:
         return bool(payload.get(name))
 
-    return types.PeerSettings(
+    settings = types.PeerSettings(
         report_spam=shown("report_spam"),
         add_contact=shown("add_contact"),
         block_contact=shown("block_contact"),
         share_contact=shown("share_contact"),
         autoarchived=shown("autoarchived"),
     )
+    return [types.UpdatePeerSettings(peer=event_peer(event), settings=settings)]
 
 
-def _user_changed(view: UserView | None) -> list[types.TypeUpdate]:
+@converts(EventKind.USER_CHANGED)
+def _user_changed(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    event_peer(event)
+    view = views.get(event.peer.id) if event.peer is not None else None
     if view is None:
         return []
     user = view.user
