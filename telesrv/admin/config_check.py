@@ -33,6 +33,10 @@ LEAST_POSTGRES: Final = 150_000
 LEAST_REDIS: Final = (6, 2)
 LEAST_FILES: Final = 4096
 """Open files: a connection takes one."""
+SPARE_CONNECTIONS: Final = 10
+"""What the supervisor leaves to itself and to operators."""
+FEWEST_CONNECTIONS: Final = 2
+"""What a worker cannot do with less of."""
 WAIT_S: Final = 3.0
 _ELSEWHERE: Final = ("LOAD_", "TEST_")
 """Settings of other programs of this project."""
@@ -192,14 +196,22 @@ async def _look_into_postgres(connection: Any, settings: Settings) -> Finding:
     if not made and not may:
         return Finding("PostgreSQL", PROBLEM, "this user may not make tables in the database: GRANT CREATE")
     most = int(await value("max_connections")) - int(await value("superuser_reserved_connections"))
-    wanted = settings.postgres_max_conns * settings.workers
     schema = "with tables" if made else "empty; tables are made at the first start"
-    if most < wanted:
+    each = (most - SPARE_CONNECTIONS) // settings.workers
+    if each < FEWEST_CONNECTIONS:
+        return Finding(
+            "PostgreSQL",
+            PROBLEM,
+            f"its {most} connections are too few for TELESRV_WORKERS={settings.workers}: "
+            "raise its max_connections, or start fewer workers",
+        )
+    if each < settings.postgres_max_conns:
         return Finding(
             "PostgreSQL",
             WARNING,
-            f"version {version}, {schema}; it takes {most} connections and {wanted} may be asked for "
-            "(TELESRV_POSTGRES_MAX_CONNS for each worker)",
+            f"version {version}, {schema}; it allows {most} connections, so that each of "
+            f"{settings.workers} workers opens {each}, not {settings.postgres_max_conns} "
+            "(TELESRV_POSTGRES_MAX_CONNS)",
         )
     return Finding("PostgreSQL", OK, f"version {version}, {schema}")
 
