@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-
 SERVICE_USER_ID = 777000
 
 
