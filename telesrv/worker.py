@@ -1,7 +1,7 @@
 """A worker process: everything between the listening socket and the stores, wired together.
 
 Lifecycle: store opened, node number leased, outbox started, listener bound, "ready" written to the
-supervisor. SIGTERM: stop accepting, let running requests end, finish the outbox batch, hand the sessions
+supervisor. SIGTERM: stop accepting, finish the outbox batch, let running requests end and hand the sessions
 over, drain the committer. A worker whose node number was taken by another process ends with
 `LEASE_LOST_STATUS`.
 """
@@ -42,8 +42,6 @@ log = structlog.get_logger(__name__)
 READY_FD: Final = "TELESRV_READY_FD"
 """The environment variable that names the descriptor on which the supervisor waits for "ready"."""
 LEASE_LOST_STATUS: Final = 75
-_DRAIN_S: Final = 2.5
-"""For running requests at shutdown; the rest of the ten seconds belongs to the stores."""
 
 
 class Worker:
@@ -116,7 +114,6 @@ class Worker:
         self._stack.push_async_callback(listener.close)
         self._stack.push_async_callback(node.stop)
         self._stack.push_async_callback(outbox.stop)
-        self._stack.push_async_callback(listener.drain, _DRAIN_S)
         self._stack.push_async_callback(listener.stop_accepting)
         await listener.start(settings.listen.host, settings.listen.port)
 

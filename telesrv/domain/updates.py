@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -174,3 +174,19 @@ class OutboxStats:
     leased: int
     failed: int
     oldest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """How far an account's log has reached those of its sessions that are there."""
+
+    pts: int
+    """Everything up to this one was delivered; above it, some may not have been."""
+    own: Mapping[tuple[int, int], Collection[int]]
+    """The pts above it that a session, by (auth_key_id, session_id), is not told of, since it made them."""
+
+    @classmethod
+    def of(cls, head: int, owed: Mapping[tuple[int, int], Collection[int]]) -> Pushed:
+        """Returns it for a log without a hole up to *head* of which *owed*, by excluded session, is not."""
+        first = min((pts for some in owed.values() for pts in some), default=head + 1)
+        return cls(min(head, first - 1), {session: pts for session, pts in owed.items() if session != (0, 0)})

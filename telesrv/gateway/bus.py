@@ -4,7 +4,7 @@ Guarantees: a message arrives at most once; whoever must know that it was taken 
 (`request`, `broadcast`) and treats silence as not taken. Nothing is lost that is not also in the durable
 log. Concurrency: one event loop; pushes are handled in the order they came, everything else in tasks of its
 own, at most `_MAX_TASKS`. Lifecycle: `start` (returns once subscribed), `stop`. A lost connection to Redis
-is opened again; what was published meanwhile is gone, and its senders had no answer.
+is opened again; what was published meanwhile is gone, its senders had no answer, and *on_gap* is told.
 
 A frame: header length (4 bytes, big-endian), header (JSON: kind, from, id, ...), body (bytes of any kind).
 Channels: ``bus:{node}`` for one node, ``bus:all`` for all, ``control`` for operators (JSON alone, no answer).
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
 import structlog
@@ -37,8 +37,9 @@ _RECONNECT_S: Final = 0.2
 class Bus:
     """This process's end of the bus."""
 
-    def __init__(self, redis: Redis, node: int) -> None:
+    def __init__(self, redis: Redis, node: int, on_gap: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._redis = redis
+        self._on_gap = on_gap
         self._node = node
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
@@ -154,11 +155,23 @@ class Bus:
                 if message is None:
                     continue
                 if message["type"] == "subscribe":
+                    # The client library opens a lost connection again by itself, and subscribes anew.
                     confirmed += 1
-                    if confirmed == len(channels):
-                        self._subscribed.set()
+                    if confirmed % len(channels) == 0:
+                        self._listening()
                 elif message["type"] == "message":
                     await self._take(message["data"], control=message["channel"] == control)
+
+    def _listening(self) -> None:
+        """Notes that messages come in; not for the first time: some may have passed by."""
+        if self._subscribed.is_set():
+            self._spawn(self._on_gap())
+        self._subscribed.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _take(self, frame: bytes, *, control: bool) -> None:
         try:
@@ -185,9 +198,7 @@ class Bus:
         else:
             while len(self._tasks) >= _MAX_TASKS:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-            task = asyncio.get_running_loop().create_task(self._handle(handler, header, body))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._handle(handler, header, body))
 
     async def _handle(self, handler: Handler, header: Header, body: bytes) -> None:
         try:

@@ -177,6 +177,8 @@ class Connection(asyncio.Protocol):
                 while not self._frames:
                     self._frames_ready.clear()
                     await self._frames_ready.wait()
+                if self._require_transport().is_closing():
+                    return  # the session that it carried has moved on
                 frame = self._frames.popleft()
                 self._queued_bytes -= len(frame.payload)
                 if self._reading_paused and self._queued_bytes < self._context.limits.inbound_low_bytes:

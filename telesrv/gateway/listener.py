@@ -1,6 +1,6 @@
 """The listener: accepts links within bounds and closes them in order.
 
-Lifecycle: `start` binds; `stop_accepting`, then `drain` (running requests end, bounded), then `close`.
+Lifecycle: `start` binds; `stop_accepting`, then `close`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,6 @@ class Listener:
         """Closes the listening socket; open links go on."""
         if self._server is not None:
             self._server.close()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Waits until the requests under way have ended, at most *timeout_s*."""
-        tasks = [task for actor in self._context.hub for task in actor.running]
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout_s)
 
     async def close(self) -> None:
         """Closes every link and forgets every session; unacknowledged updates stay in the durable log."""

@@ -18,8 +18,6 @@ session over).
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -28,15 +26,15 @@ import structlog
 from telesrv import metrics, tl
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
-from telesrv.domain.users import AuthKeyRecord, ClientInfo
+from telesrv.domain.users import AuthKeyRecord
 from telesrv.gateway.bus import Bus, Header
 from telesrv.gateway.hub import EncodedUpdate, SessionHub
 from telesrv.gateway.limits import GatewayLimits
+from telesrv.gateway.ownership import Ownership
 from telesrv.gateway.session_actor import SessionActor
 from telesrv.mtproto.crypto import AuthKey
-from telesrv.mtproto.salts import SaltSchedule
-from telesrv.mtproto.session import Session, SessionLimits
-from telesrv.rpc import Caller, Dispatcher
+from telesrv.mtproto.session import SessionLimits
+from telesrv.rpc import Dispatcher
 from telesrv.rpc.pushes import Push
 from telesrv.store import Store
 from telesrv.store.nodes import RENEW_S, LeaseLost, NodeLease
@@ -49,13 +47,10 @@ _FRESH_S: Final = 2.5 * BEAT_S
 """How old the list of living nodes may be when it decides that nobody else needs a push."""
 _ANSWER_S: Final = 2.0
 """How long another process may take to say that it took something."""
-_HANDOVER_S: Final = 3.0
-_RUNNING_S: Final = 2.0
-"""How long a session that is handed over waits for its running requests."""
+_BYE_S: Final = 0.5
+"""How long the others have to note that this process leaves."""
 _REFRESH_S: Final = 100.0
 """How often entries in the registry are prolonged: a third of how long they last."""
-_FIRST_SALT_S: Final = 1800
-"""How long the salt of the key exchange is good: as long as any other."""
 
 
 class PushNotTaken(Exception):
@@ -80,21 +75,21 @@ class Node:
         self._store = store
         self._hub = hub
         self._lease = lease
-        self._limits = limits
-        self._session_limits = session_limits
         self._clock = clock
         self._connections = connections
         self._on_lease_lost = on_lease_lost
         self._registry = store.sessions
-        self._bus = Bus(store.redis, lease.node)
+        self._bus = Bus(store.redis, lease.node, on_gap=self._on_gap)
         self._peers: set[int] = set()
         self._beaten_at = float("-inf")
         self._suspects: dict[int, float] = {}
         self._entered: set[int] = set()
         self._entering = asyncio.Lock()
-        self._adopting: dict[tuple[int, int], asyncio.Task[SessionActor]] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._lost = False
+        self._sessions = Ownership(
+            self, store, hub, limits=limits, session_limits=session_limits, clock=clock
+        )
         self.dispatcher: Dispatcher | None = None
         """Set once it is made: it needs this node as its session control."""
 
@@ -113,10 +108,11 @@ class Node:
         """
         for kind, handler, inline in (
             ("hello", self._on_hello, False),
+            ("bye", self._on_bye, False),
             ("push", self._on_push, True),
             ("transient", self._on_transient, True),
             ("told", self._on_told, False),
-            ("handover", self._on_handover, False),
+            ("handover", self._sessions.on_handover, False),
             ("control:log_out", self._on_control_log_out, False),
         ):
             self._bus.on(kind, handler, inline=inline)
@@ -128,19 +124,16 @@ class Node:
 
     async def stop(self) -> None:
         """Hands every session over to whoever its client comes back to, and leaves."""
-        self._stopping = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         try:
-            states = []
-            for actor in self._hub:
-                actor.detach_connection(close=True)
-                states.append((actor.wire_key_id, actor.session_id, _pack_state(actor)))
-            await self._registry.leave_state(states)
-            await self._registry.leave(self.number)
-            await self._registry.leave_users(self.number, self._entered)
+            if not self._lost:
+                await self._sessions.leave()
+                await self._registry.leave(self.number)
+                await self._registry.leave_users(self.number, self._entered)
+                await self._bus.broadcast(self._peers, "bye", {}, timeout_s=_BYE_S)
             await self._lease.release()
         except Unavailable as error:
             log.warning("sessions could not be handed over; their clients begin new ones", problem=str(error))
@@ -159,7 +152,7 @@ class Node:
                 if now - refreshed_at > _REFRESH_S:
                     refreshed_at = now
                     await self._enter_all()
-                    await self._drop_foreign_sessions()
+                    await self._sessions.drop_foreign()
                     await self._store.auth_keys.purge_expired(int(self._clock.time()))
             except Unavailable as error:
                 log.warning("this node could not show that it lives", problem=str(error))
@@ -187,8 +180,16 @@ class Node:
         for actor in self._hub:
             actor.identified = False
         await self._enter_all()
-        await self._drop_foreign_sessions()
+        await self._sessions.drop_foreign()
         self._hub.all_lost_updates()
+
+    async def _on_gap(self) -> None:
+        """Makes good what the bus did not bring while it was away."""
+        try:
+            await self._come_back()
+        except Unavailable as error:
+            # It is away again; there will be another gap.
+            log.warning("this node could not make good a gap", problem=str(error))
 
     async def _keep_lease(self) -> None:
         while True:
@@ -200,6 +201,7 @@ class Node:
                 await self._lease.renew(connections, sessions)
             except LeaseLost as error:
                 log.error("this process must end: its node number is another's", problem=str(error))
+                self._lost = True
                 self._on_lease_lost()
                 return
             except Unavailable as error:
@@ -217,6 +219,10 @@ class Node:
 
     async def _on_hello(self, header: Header, body: bytes) -> None:
         self._peers.add(header["from"])
+        self._suspects.pop(header["from"], None)
+
+    async def _on_bye(self, header: Header, body: bytes) -> None:
+        self._peers.discard(header["from"])
 
     # Accounts
 
@@ -252,124 +258,7 @@ class Node:
         Raises:
             Unavailable: it cannot be known now whether another process has it.
         """
-        actor = self._hub.find(auth_key.id, session_id)
-        if actor is not None:
-            return actor
-        name = (auth_key.id, session_id)
-        task = self._adopting.get(name)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._adopt(auth_key, record, session_id, ip))
-            self._adopting[name] = task
-            task.add_done_callback(lambda _: self._adopting.pop(name, None))
-        return await asyncio.shield(task)
-
-    async def _adopt(
-        self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str
-    ) -> SessionActor:
-        claim = await self._registry.claim(self.number, auth_key.id, session_id)
-        packed: bytes | None = None
-        if claim.owner is not None:
-            if claim.owner != self.number and claim.owner in await self._fresh_peers():
-                packed = await self._ask_for_session(claim.owner, auth_key.id, session_id)
-            packed = packed or await self._registry.take_state(auth_key.id, session_id)
-        actor = self._restore(auth_key, record, session_id, ip, packed) if packed else None
-        if actor is None:
-            salts = self._salts(auth_key, record)
-            limits = self._session_limits
-            session = Session(auth_key, session_id, salts, os.urandom, limits, min_msg_id=claim.mark)
-            actor = self._actor(session, self._caller(auth_key, record, session_id, ip), auth_key.id)
-        actor.marked = claim.mark
-        self._hub.add(actor)
-        return actor
-
-    async def _ask_for_session(self, owner: int, auth_key_id: int, session_id: int) -> bytes | None:
-        if owner in self._suspects:
-            return None
-        header = {"auth_key_id": auth_key_id, "session_id": session_id}
-        answer = await self._bus.request(owner, "handover", header, timeout_s=_HANDOVER_S)
-        if answer is None:
-            self._suspect(owner)
-            return None
-        return answer[1] or None
-
-    def _restore(
-        self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str, packed: bytes
-    ) -> SessionActor | None:
-        """Returns the session as its former owner left it, or None when that cannot be read."""
-        try:
-            size = int.from_bytes(packed[:4], "big")
-            header = json.loads(packed[4 : 4 + size])
-            session = Session.import_state(
-                auth_key, packed[4 + size :], self._salts(auth_key, record), os.urandom, self._session_limits
-            )
-            caller = self._caller(auth_key, record, session_id, ip)
-            caller.layer = header["layer"]
-            caller.client = ClientInfo(**header["client"])
-            actor = self._actor(session, caller, auth_key.id)
-            actor.takes_updates = header["takes_updates"]
-            actor.restore_outcomes(header["outcomes"])
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("a handed-over session cannot be read", problem=str(error))
-            return None
-        return actor
-
-    def _salts(self, auth_key: AuthKey, record: AuthKeyRecord) -> SaltSchedule:
-        return SaltSchedule(
-            self._store.secret,
-            auth_key.id,
-            first_salt=record.first_salt or None,
-            first_salt_until=record.created_at + _FIRST_SALT_S,
-        )
-
-    def _caller(self, auth_key: AuthKey, record: AuthKeyRecord, session_id: int, ip: str) -> Caller:
-        perm_id = record.perm_auth_key_id
-        return Caller(
-            auth_key_id=perm_id if perm_id is not None else auth_key.id,
-            temp_auth_key_id=auth_key.id if record.expires_at is not None else None,
-            session_id=session_id,
-            layer=record.layer,
-            client=record.client,
-            ip=ip,
-            dc_id=record.dc_id,
-        )
-
-    def _actor(self, session: Session, caller: Caller, auth_key_id: int) -> SessionActor:
-        assert self.dispatcher is not None
-        return SessionActor(
-            session,
-            caller,
-            wire_key_id=auth_key_id,
-            dispatcher=self.dispatcher,
-            hub=self._hub,
-            node=self,
-            limits=self._limits,
-            clock=self._clock,
-        )
-
-    async def _on_handover(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        actor = self._hub.find(header["auth_key_id"], header["session_id"])
-        if actor is None:
-            return {}, b""
-        actor.detach_connection(close=True)
-        running = actor.running
-        if running:
-            await asyncio.wait(running, timeout=_RUNNING_S)
-        packed = _pack_state(actor)
-        self._hub.remove(actor)
-        return {}, packed
-
-    async def _drop_foreign_sessions(self) -> None:
-        """Forgets sessions that another node owns by now."""
-        actors = list(self._hub)
-        owners = await self._registry.owners([(a.wire_key_id, a.session_id) for a in actors])
-        own = []
-        for actor, owner in zip(actors, owners, strict=True):
-            if owner is not None and owner != self.number:
-                actor.detach_connection(close=True)
-                self._hub.remove(actor)
-            else:
-                own.append((actor.wire_key_id, actor.session_id, actor.marked))
-        await self._registry.prolong(self.number, own)
+        return await self._sessions.session(auth_key, record, session_id, ip)
 
     async def mark(self, actor: SessionActor, msg_id: int) -> bool:
         """Notes durably that msg_ids of the session up to *msg_id* may be executed.
@@ -377,13 +266,32 @@ class Node:
         Returns False, and has forgotten the session, when another node owns it: nothing of it may run here.
 
         Raises:
-            Unavailable: Redis is away.
+            Unavailable: Redis is away, or this process may have lost its number.
         """
-        if await self._registry.mark(self.number, actor.wire_key_id, actor.session_id, msg_id):
-            return True
-        actor.detach_connection(close=True)
-        self._hub.remove(actor)
-        return False
+        return await self._sessions.mark(actor, msg_id)
+
+    async def ask_for_session(self, owner: int, header: Header, *, timeout_s: float) -> bytes | None:
+        """Returns a session as its owner gives it; None when that is dead, hangs, or has it no more."""
+        if owner not in await self._fresh_peers():
+            return None
+        if owner in self._suspects:
+            # When it comes to itself, it lets go of the session.
+            await self._bus.send(owner, "handover", header)
+            return None
+        answer = await self._bus.request(owner, "handover", header, timeout_s=timeout_s)
+        if answer is None:
+            self._suspect(owner)
+            return None
+        return answer[1] or None
+
+    def require_dispatcher(self) -> Dispatcher:
+        """The dispatcher, which is there once the process serves."""
+        assert self.dispatcher is not None
+        return self.dispatcher
+
+    def holds_number(self) -> bool:
+        """Tells whether the node number is certainly this process's own now."""
+        return self._lease.valid()
 
     # Pushes
 
@@ -519,18 +427,3 @@ class Node:
 
     async def _on_control_log_out(self, header: Header, body: bytes) -> None:
         await self._on_told({"what": "log_out", "auth_key_ids": header["auth_key_ids"]}, b"")
-
-
-def _pack_state(actor: SessionActor) -> bytes:
-    """Returns all that the next owner of a session needs; the session is over here."""
-    caller = actor.caller
-    client = caller.client
-    header = json.dumps(
-        {
-            "layer": caller.layer,
-            "client": {name: getattr(client, name) for name in client.__slots__},
-            "takes_updates": actor.takes_updates,
-            "outcomes": actor.outcomes,
-        }
-    ).encode()
-    return len(header).to_bytes(4, "big") + header + actor.export_state()

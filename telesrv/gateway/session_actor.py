@@ -83,6 +83,7 @@ class SessionActor:
         "_marking",
         "_node",
         "_outcomes",
+        "_over",
         "_room",
         "_session",
         "_timer",
@@ -129,6 +130,7 @@ class SessionActor:
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._flush_scheduled = False
+        self._over = False
         self._timer: asyncio.TimerHandle | None = None
         self._call_tasks: dict[int, asyncio.Task[bool]] = {}
         self._outcomes: OrderedDict[int, bool] = OrderedDict()
@@ -162,7 +164,8 @@ class SessionActor:
         self._cancel_timer()
 
     def stop(self) -> None:
-        """Ends the session: cancels what runs; nothing is sent any more."""
+        """Ends the session here: cancels what runs; nothing is sent or taken any more."""
+        self._over = True
         self._link = None
         self._cancel_timer()
         for task in list(self._call_tasks.values()):
@@ -197,6 +200,10 @@ class SessionActor:
             ProtocolError: the packet breaks the protocol in a way that has no answer.
         """
         await self._room.wait()
+        if self._over:
+            # It went elsewhere while the packet waited; the client sends it again there.
+            link.close_soon()
+            return
         now = self._clock.time()
         # A packet that somebody recorded and replays must not draw the session to his link.
         own = self._link is None or self._link is link or self._session.is_fresh(envelope, now)

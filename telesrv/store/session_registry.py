@@ -15,6 +15,7 @@ replay window.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -34,6 +35,8 @@ SESSION_S: Final = 900
 STATE_S: Final = 120
 """How long an exported session waits for its next owner."""
 _CHUNK: Final = 500
+_AT_ONCE: Final = 32
+"""States left at a time: they may be large."""
 
 
 class Beat(Enum):
@@ -51,6 +54,8 @@ class Claim:
     """The node that owned it before, if any."""
     mark: int
     """msg_ids up to this one may have been executed; 0: none known."""
+    state: bytes | None = None
+    """The session as a former owner left it; it is given out once."""
 
 
 class SessionRegistry:
@@ -148,14 +153,15 @@ class SessionRegistry:
     # Sessions
 
     async def claim(self, node: int, auth_key_id: int, session_id: int) -> Claim:
-        """Makes the node the session's owner; returns what was known of it."""
-        old = await self._redis.script(
-            "session_claim", [f"session:{auth_key_id}:{session_id}"], [node, SESSION_S]
+        """Makes the node the session's owner; returns what was known of it, and takes what was left of it."""
+        name = f"{auth_key_id}:{session_id}"
+        old, state = await self._redis.script(
+            "session_claim", [f"session:{name}", f"state:{name}"], [node, SESSION_S]
         )
         if old is None:
-            return Claim(None, 0)
+            return Claim(None, 0, state)
         owner, _, mark = old.decode().partition(" ")
-        return Claim(int(owner), int(mark))
+        return Claim(int(owner), int(mark), state)
 
     async def mark(self, node: int, auth_key_id: int, session_id: int, msg_id: int) -> bool:
         """Notes that msg_ids up to *msg_id* may be executed; False when another node owns the session now."""
@@ -196,24 +202,25 @@ class SessionRegistry:
         if names:
             await self._redis.call(lambda: self._redis.client.unlink(*names))
 
-    async def leave_state(self, states: Sequence[tuple[int, int, bytes]]) -> None:
-        """Leaves exported sessions, as (auth_key_id, session_id, state), for whoever claims them next."""
-        key = self._redis.key
-        for chunk in _chunks(states):
+    async def leave_state(
+        self, node: int, states: Sequence[tuple[int, int, int, bytes]]
+    ) -> list[tuple[int, int]]:
+        """Leaves exported sessions, as (auth_key_id, session_id, mark, state), for whoever claims them next.
 
-            async def action(chunk: Sequence[tuple[int, int, bytes]] = chunk) -> None:
-                pipeline = self._redis.client.pipeline(transaction=False)
-                for key_id, session_id, state in chunk:
-                    pipeline.set(key("state", key_id, session_id), state, ex=STATE_S)
-                await pipeline.execute()
+        Returns those that another node has claimed already: it asks for them, and nothing was left.
+        """
 
-            await self._redis.call(action)
+        async def leave(key_id: int, session_id: int, mark: int, state: bytes) -> bool:
+            name = f"{key_id}:{session_id}"
+            args = [node, state, STATE_S, mark, SESSION_S]
+            return bool(await self._redis.script("session_leave", [f"session:{name}", f"state:{name}"], args))
 
-    async def take_state(self, auth_key_id: int, session_id: int) -> bytes | None:
-        """Takes what the former owner left, once."""
-        name = self._redis.key("state", auth_key_id, session_id)
-        state: bytes | None = await self._redis.call(lambda: self._redis.client.getdel(name))
-        return state
+        claimed: list[tuple[int, int]] = []
+        for start in range(0, len(states), _AT_ONCE):
+            chunk = states[start : start + _AT_ONCE]
+            left = await asyncio.gather(*(leave(*state) for state in chunk))
+            claimed += [state[:2] for state, ok in zip(chunk, left, strict=True) if not ok]
+        return claimed
 
 
 def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:

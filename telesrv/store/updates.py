@@ -16,7 +16,18 @@ from typing import Any, Final
 from telesrv.clock import Clock
 from telesrv.domain.messages import MAX_PAGE, MessageBox
 from telesrv.domain.peers import MAX_ID, Peer
-from telesrv.domain.updates import DeviceState, Difference, Event, EventKind, NewEvent, UpdatesState
+from telesrv.domain.updates import (
+    DeviceState,
+    Difference,
+    Event,
+    EventKind,
+    NewEvent,
+    OutboxItem,
+    OutboxRow,
+    Pushed,
+    UpdatesState,
+    bucket_of,
+)
 from telesrv.store.boxes import PEER_TYPES, SQL_GET, box_from_row
 from telesrv.store.dialogs import SQL_UNREAD_TOTAL
 from telesrv.store.events import EventLog, EventWriter
@@ -52,6 +63,13 @@ ON CONFLICT (auth_key_id, user_id) DO UPDATE SET pts = excluded.pts, date = excl
 # Forgets a device.
 SQL_CLEAR_DEVICE: Final = """
 DELETE FROM update_states WHERE auth_key_id = $1
+"""
+# Reads which pushes are owed to some accounts, by the session that gets none.
+SQL_OWED: Final = """
+SELECT o.target_user_id, o.exclude_auth_key_id, o.exclude_session_id, array_agg(o.pts) AS owed
+FROM unnest($1::smallint[], $2::bigint[]) AS q(bucket, user_id)
+JOIN dispatch_outbox o ON o.bucket = q.bucket AND o.target_user_id = q.user_id
+GROUP BY o.target_user_id, o.exclude_auth_key_id, o.exclude_session_id
 """
 
 
@@ -113,6 +131,45 @@ class UpdateStore:
         unread = await self._pool.fetchval(SQL_UNREAD_TOTAL, user_id)
         state = UpdatesState(head_given, int(self._clock.time()), int(unread))
         return Difference(tuple(events), boxes, state, final=head_given >= head)
+
+    async def pushed(self, user_ids: Collection[int]) -> dict[int, Pushed]:
+        """Returns how far each account's log has been pushed to whoever held its sessions.
+
+        Raises:
+            Unavailable: PostgreSQL is away.
+        """
+        if not user_ids:
+            return {}
+        # In this order: what is in the log now and not owed a moment later was delivered.
+        heads = await self._marks.walk_all(user_ids)
+        users = sorted(heads)
+        owed: dict[int, dict[tuple[int, int], list[int]]] = {}
+        for row in await self._pool.fetch(SQL_OWED, [bucket_of(user_id) for user_id in users], users):
+            excluded = (row["exclude_auth_key_id"], row["exclude_session_id"])
+            owed.setdefault(row["target_user_id"], {})[excluded] = row["owed"]
+        return {user_id: Pushed.of(head, owed.get(user_id, {})) for user_id, head in heads.items()}
+
+    async def missed(self, user_id: int, pts: int, most: int = MAX_PAGE) -> list[OutboxItem] | None:
+        """Returns the contiguous events after *pts*, as if their pushes had been claimed; None: too many.
+
+        Raises:
+            Unavailable: PostgreSQL is away.
+        """
+        head, _ = await self._marks.walk(user_id)
+        if head <= pts:
+            return []
+        events = [
+            event_from_row(row)
+            for row in await self._pool.fetch(SQL_DIFFERENCE, user_id, pts, head, most + 1)
+        ]
+        if len(events) > most:
+            return None
+        boxes = await self._boxes(user_id, [e.box_id for e in events if e.kind is EventKind.NEW_MESSAGE])
+        bucket = bucket_of(user_id)
+        return [
+            OutboxItem(OutboxRow(bucket, user_id, event.pts, 0, 0, 0), event, boxes.get(event.box_id))
+            for event in events
+        ]
 
     async def append(
         self,

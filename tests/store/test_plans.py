@@ -79,6 +79,8 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "highest": (ids.SQL_HIGHEST, (7,)),
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
     "walk_many": (outbox.SQL_WALK_MANY, ([7, 8], [195, 190], [200, 200])),
+    "walk_all": (marks.SQL_WALK_ALL, ([7, 8], [195, 190])),
+    "owed": (updates.SQL_OWED, ([bucket_of(7), bucket_of(8)], [7, 8])),
     "load": (marks.SQL_LOAD, ([7, 8],)),
     "read_marks": (receipts.SQL_READ_MARKS, ([0, 1], *CHATS)),
     "seen": (receipts.SQL_SEEN, ([0, 1], *CHATS, [20, 20], [150, 150])),
