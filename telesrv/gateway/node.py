@@ -86,6 +86,7 @@ class Node:
         self._entered: set[int] = set()
         self._entering = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
+        self._releasing: set[asyncio.Task[None]] = set()
         self._lost = False
         self._sessions = Ownership(
             self, store, hub, limits=limits, session_limits=session_limits, clock=clock
@@ -124,10 +125,11 @@ class Node:
 
     async def stop(self) -> None:
         """Hands every session over to whoever its client comes back to, and leaves."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._releasing]
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
         try:
             if not self._lost:
                 await self._sessions.leave()
@@ -165,13 +167,29 @@ class Node:
         now = self._clock.monotonic()
         silent_s = now - self._beaten_at
         found, peers = await self._registry.beat(self.number, self._lease.holder)
-        self._peers = peers
+        gone, self._peers = self._peers - peers, peers
         self._suspects = {n: until for n, until in self._suspects.items() if until > now and n in peers}
+        for node in gone:
+            self._release_leases(node)
         first = self._beaten_at == float("-inf")
         self._beaten_at = self._clock.monotonic()
         if not first and (found is Beat.LOST or silent_s > ALIVE_S):
             log.warning("this node was away from the others", silent_s=round(silent_s, 1), found=found.value)
             await self._come_back()
+
+    def _release_leases(self, node: int) -> None:
+        """Has pushes that a dead process had claimed made by others now; twice, should it only hang."""
+
+        async def release() -> None:
+            try:
+                count = await self._store.outbox.release_leases(node)
+            except Unavailable:
+                return  # then they come when the leases end
+            log.warning("another process is gone", node=node, pushes=count)
+
+        task = asyncio.get_running_loop().create_task(release())
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
 
     async def _come_back(self) -> None:
         """Makes good what passed this node by: caches, entries, sessions that have moved on, pushes."""
