@@ -71,7 +71,8 @@ class Connection(asyncio.Protocol):
         self._reading_paused = False
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
-        self._actors: set[SessionActor] = set()
+        self._actors: dict[SessionActor, None] = {}
+        """The sessions it carries, the newest last."""
         self._keys: dict[int, tuple[AuthKey, AuthKeyRecord]] = {}
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_s = context.limits.idle_timeout_s
@@ -226,8 +227,17 @@ class Connection(asyncio.Protocol):
             self._arm(self._deadline_s)
         actor = await self._context.node.session(auth_key, record, envelope.session_id, self.ip)
         actor.caller.ip = self.ip
-        self._actors.add(actor)
+        if actor not in self._actors:
+            self._carry(actor)
         await actor.receive(envelope, self, quick_ack=frame.quick_ack)
+
+    def _carry(self, actor: SessionActor) -> None:
+        """Takes one more session; the oldest makes room."""
+        self._actors[actor] = None
+        if len(self._actors) > self._context.limits.max_sessions_per_link:
+            oldest = next(iter(self._actors))
+            del self._actors[oldest]
+            oldest.detach_connection(self)
 
     async def _find_key(self, wire_key_id: int) -> tuple[AuthKey, AuthKeyRecord]:
         record = await self._context.dispatcher.auth_key(wire_key_id)

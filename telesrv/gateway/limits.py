@@ -41,6 +41,10 @@ class GatewayLimits:
     max_sessions: int = 50_000
     """Sessions in memory, connected or not."""
 
+    max_sessions_per_link: int = 16
+    """Sessions that one link carries; known clients open a link for each. One more takes the place of the
+    first, which then waits detached: else a single link could fill the memory with sessions."""
+
     max_detached_per_key: int = 16
     """Sessions without a link kept for one auth key; each new program start of a client makes one."""
 
