@@ -59,6 +59,8 @@ class Listener:
         tasks = [task for actor in self._context.hub for task in actor.running]
         for actor in self._context.hub:
             self._context.hub.remove(actor)
+        for task in tasks:
+            task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
         if self._server is not None:

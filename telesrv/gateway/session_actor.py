@@ -164,12 +164,14 @@ class SessionActor:
         self._cancel_timer()
 
     def stop(self) -> None:
-        """Ends the session here: cancels what runs; nothing is sent or taken any more."""
+        """Ends the session here: nothing is sent, taken or begun any more; what runs is finished.
+
+        It is not cancelled: in the middle of a transaction that would leave holes in the logs of others,
+        whose pushes would wait until they are filled.
+        """
         self._over = True
         self._link = None
         self._cancel_timer()
-        for task in list(self._call_tasks.values()):
-            task.cancel()
 
     # For the next owner
 
@@ -232,9 +234,7 @@ class SessionActor:
                 event.req_msg_id, event.session_id, destroyed, self._clock.time()
             )
         elif isinstance(event, DropAnswer):
-            task = self._call_tasks.get(event.req_msg_id)
-            if task is not None:
-                task.cancel()
+            pass  # The answer is dropped; the request is finished, as in `stop`.
         elif isinstance(event, DestroyAuthKey):
             self._spawn(event.msg_id, self._destroy_auth_key(event.msg_id))
 
@@ -296,6 +296,8 @@ class SessionActor:
             except Unavailable:
                 self._answer(msg_id, self._dispatcher.unavailable())
                 return False
+        if self._over:
+            return False
         outcome = await self._dispatcher.execute(call, caller)
         self._answer(msg_id, outcome.body)
         return outcome.ok
