@@ -76,6 +76,7 @@ clients: $(CLIENTS)/kurigram/.made $(CLIENTS)/pyrogram/.made
 
 $(VENV)/bin/python:
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or later with its venv module is needed; name it: make PYTHON=...' >&2; exit 1; }
+	@echo 'Making $(VENV) and installing what the server needs; once, about a minute.'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python

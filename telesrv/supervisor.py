@@ -23,10 +23,13 @@ import structlog
 
 from telesrv import metrics
 from telesrv.config import ConfigError, Settings
+from telesrv.domain.errors import Unavailable
 from telesrv.health import HealthServer
 from telesrv.mtproto.rsa import load_or_generate_rsa_key
 from telesrv.platform import EmbeddedServers, Endpoints, PlatformError, connection_limit, launcher, migrate
+from telesrv.platform.address import note_address
 from telesrv.platform.embedded import make_data_dir
+from telesrv.store.redis import Redis
 from telesrv.worker import READY_FD, rsa_key_path
 
 log = structlog.get_logger(__name__)
@@ -228,6 +231,7 @@ class Supervisor:
         _provide_rsa_key(settings)
         endpoints = await self._endpoints()
         await migrate(endpoints.postgres_dsn, settings.partitions)
+        await _check_redis(endpoints.redis_url)
         directory = metrics.fresh_directory(settings.data_dir)
         connections = await self._connections_each(endpoints.postgres_dsn)
         environment = {
@@ -253,6 +257,7 @@ class Supervisor:
         ]
         self._stack.push_async_callback(self._stop_workers)
         await asyncio.gather(*(worker.start() for worker in self._workers))
+        note_address(settings.data_dir, settings.listen.reachable_host, settings.listen.port)
 
     async def _stop_workers(self) -> None:
         await asyncio.gather(*(worker.stop() for worker in self._workers))
@@ -315,9 +320,27 @@ def _refuse_taken_port(settings: Settings) -> None:
             ) from None
 
 
+async def _check_redis(url: str) -> None:
+    """Returns when Redis answers.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    try:
+        redis = await Redis.connect(url)
+    except Unavailable:
+        raise ConfigError("Redis does not answer; check TELESRV_REDIS_URL, and that it runs") from None
+    await redis.close()
+
+
 def _provide_rsa_key(settings: Settings) -> None:
     """Has the server's key in its place, and its public half where clients are set up from."""
     path = rsa_key_path(settings)
+    if settings.rsa_key is not None and not path.exists():
+        raise ConfigError(
+            f"TELESRV_RSA_KEY={path}: there is no such file, and none is made, as clients trust one key; "
+            "correct the path, or leave the setting out to have one made under the data directory"
+        )
     try:
         key = load_or_generate_rsa_key(path)
     except ValueError as error:

@@ -88,20 +88,23 @@ def client_tdesktop(
       telegram-desktop -workdir ~/anna
     """
     from telesrv.admin.tdesktop import WorkDirectoryExists, write_work_directory  # noqa: PLC0415
+    from telesrv.platform.address import maybe_noted_address  # noqa: PLC0415
 
     settings = settings_or_fail()
-    address = _ip_address(host or settings.advertise_ip or settings.listen.host)
+    noted = None if "listen" in settings.model_fields_set else maybe_noted_address(settings.data_dir)
+    listen_host, listen_port = noted or (settings.listen.host, settings.listen.port)
+    address, port = _ip_address(host or settings.advertise_ip or listen_host), port or listen_port
     try:
-        write_work_directory(
-            directory, address, port or settings.listen.port, _public_pem(settings), force=force
-        )
+        write_work_directory(directory, address, port, _public_pem(settings), force=force)
     except WorkDirectoryExists as error:
         fail(f"{error}; give another directory, or --force to overwrite it")
     except ValueError as error:
         fail(str(error))
     except OSError as error:
         fail(f"{directory} cannot be written ({error.strerror})")
-    typer.echo(f"Written. Now: telegram-desktop -workdir {directory.absolute()}")
+    typer.echo(
+        f"Written for the server at {address}:{port}. Now: telegram-desktop -workdir {directory.absolute()}"
+    )
 
 
 @keys_app.command("show")

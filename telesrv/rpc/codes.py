@@ -80,6 +80,8 @@ class WebhookCodeSender:
         except urllib.error.HTTPError as error:
             error.close()
             return f"status {error.code}"
+        except urllib.error.URLError as error:
+            return str(error.reason) or type(error).__name__
         except (OSError, ValueError) as error:
             return type(error).__name__
 

@@ -205,7 +205,8 @@ class Dispatcher:
         await self._find_account(caller)
         if caller.user_id is not None:
             with contextlib.suppress(Unavailable):
-                await self._store.accounts.touch(caller.auth_key_id, int(self._clock.time()), caller.ip)
+                now = int(self._clock.time())
+                await self._store.accounts.touch(caller.auth_key_id, now, caller.ip, caller.client)
         elif not served.before_login:
             raise unauthorized()
 

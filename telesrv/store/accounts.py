@@ -119,7 +119,8 @@ FROM authorizations WHERE user_id = $1 ORDER BY active_at DESC, auth_key_id
 """
 # Notes when and from where a device was last active.
 SQL_TOUCH: Final = """
-UPDATE authorizations SET active_at = GREATEST(active_at, $3), ip = $4
+UPDATE authorizations SET active_at = GREATEST(active_at, $3), ip = $4, api_id = $5, device_model = $6,
+    system_version = $7, app_version = $8, system_lang_code = $9, lang_code = $10
 WHERE user_id = $1 AND auth_key_id = $2
 """
 # Takes devices off the account's list.
@@ -328,14 +329,20 @@ class AccountStore:
         rows = await self._pool.fetch(SQL_OTHERS, user_id, keep_auth_key_id)
         return await self._remove(user_id, [row["auth_key_id"] for row in rows])
 
-    async def touch(self, auth_key_id: int, now: int, ip: str) -> None:
-        """Notes that the device is active; writes once a minute at most, or when its address changed."""
+    async def touch(self, auth_key_id: int, now: int, ip: str, client: ClientInfo) -> None:
+        """Notes that the device is active and what it says of itself; writes once a minute at most, or when
+        its address or its words changed.
+        """
         known = await self._cache.get(auth_key_id)
-        if known is None or (known.ip == ip and now < known.active_at + TOUCH_EVERY_S):
+        if known is None:
+            return
+        client = cleaned_client(client)
+        if (known.ip, known.client) == (ip, client) and now < known.active_at + TOUCH_EVERY_S:
             return
         if self._cache.maybe(auth_key_id) is known:
-            self._cache.put(auth_key_id, replace(known, active_at=max(now, known.active_at), ip=ip))
-        await self._pool.execute(SQL_TOUCH, known.user_id, auth_key_id, now, ip)
+            later = replace(known, active_at=max(now, known.active_at), ip=ip, client=client)
+            self._cache.put(auth_key_id, later)
+        await self._pool.execute(SQL_TOUCH, known.user_id, auth_key_id, now, ip, *client_columns(client))
 
     async def _remove(self, user_id: int, auth_key_ids: Sequence[int]) -> list[int]:
         if not auth_key_ids:

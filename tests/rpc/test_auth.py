@@ -43,14 +43,14 @@ async def test_a_new_number_signs_up(server: Server) -> None:
     assert await device.call(functions.users.GetUsers(id=[types.InputUserSelf()])) == [user]
 
 
-async def test_a_known_number_signs_in_and_its_devices_get_the_code(server: Server) -> None:
+async def test_a_known_number_signs_in_and_the_code_goes_to_its_devices_and_its_sender(server: Server) -> None:
     first, phone = await server.account()
     second = await server.device()
     server.outbox.sent.clear()
     sent = await second.send_code(phone)
     assert isinstance(sent.type, types.auth.SentCodeTypeApp)
     assert isinstance(sent.next_type, types.auth.CodeTypeSms)
-    assert server.outbox.sent == []
+    await server.codes.drain()
     peer = Peer.user(SERVICE_USER_ID)
     page = await server.store.messages.history(
         first.user_id, peer, offset_id=0, offset_date=0, add_offset=0, limit=1, max_id=0, min_id=0
@@ -58,6 +58,7 @@ async def test_a_known_number_signs_in_and_its_devices_get_the_code(server: Serv
     text = page.boxes[0].text
     code = "".join(c for c in text.split("\n")[0] if c.isdigit())
     assert len(code) == sent.type.length
+    assert [(to, said) for to, said, _ in server.outbox.sent] == [(phone, code)]
     answer = await second.sign_in(phone, sent.phone_code_hash, code)
     assert answer.user.id == first.user_id
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -209,13 +210,17 @@ async def test_touch_writes_once_a_minute(store: Store, clock: FakeClock) -> Non
         (device,) = await store.accounts.authorizations(ann)
         return device.active_at, device.ip
 
-    await store.accounts.touch(5, start + 30, "a")
+    await store.accounts.touch(5, start + 30, "a", CLIENT)
     assert await active() == (start, "a")
-    await store.accounts.touch(5, start + 31, "b")
+    await store.accounts.touch(5, start + 31, "b", CLIENT)
     assert await active() == (start + 31, "b")
-    await store.accounts.touch(5, start + 91, "b")
+    await store.accounts.touch(5, start + 91, "b", CLIENT)
     assert await active() == (start + 91, "b")
-    await store.accounts.touch(6, start + 91, "b")
+    await store.accounts.touch(6, start + 91, "b", CLIENT)
+
+    newer = replace(CLIENT, app_version="3")
+    await store.accounts.touch(5, start + 92, "b", newer)
+    assert [device.client for device in await store.accounts.authorizations(ann)] == [newer]
 
 
 async def test_client_texts_are_stored_whatever_they_hold(store: Store) -> None:

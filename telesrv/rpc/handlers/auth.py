@@ -46,7 +46,7 @@ def phone_of(text: str) -> str:
 
 @handler(functions.auth.SendCode, before_login=True)
 async def send_code(ctx: Context, request: functions.auth.SendCode) -> types.auth.SentCode:
-    """Makes a login code and takes it to the owner: to the account's other devices, else by the sender."""
+    """Makes a login code and takes it to the owner: to the account's other devices, and by the sender."""
     phone = phone_of(request.phone_number)
     if phone == SERVICE_PHONE:
         raise bad_request("PHONE_NUMBER_BANNED")
@@ -55,6 +55,8 @@ async def send_code(ctx: Context, request: functions.auth.SendCode) -> types.aut
     code = await ctx.store.codes.create(phone, ctx.caller.auth_key_id, now=ctx.now())
     if user is not None and any(device.auth_key_id != ctx.caller.auth_key_id for device in devices):
         await _send_to_devices(ctx, user, code)
+        # And by the sender: who lost the other devices has no client left to ask for it.
+        ctx.codes.deliver(code.phone, code.code, code.expires_at)
         return types.auth.SentCode(
             type=types.auth.SentCodeTypeApp(length=code.length),
             phone_code_hash=code.phone_code_hash,
