@@ -5,10 +5,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
+from telesrv.domain.drafts import Draft
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import Peer
+
+MAIN: Final = 0
+ARCHIVE: Final = 1
+MAX_PINNED: Final = {MAIN: 5, ARCHIVE: 100}
+"""The most pinned chats of each folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +44,16 @@ class DialogPage:
     top_boxes: dict[int, MessageBox]
     """By box_id."""
     total: int
+    drafts: Mapping[Peer, Draft] = field(default_factory=dict)
+    """Of those chats that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The archive as one entry of the main list."""
+
+    peer: Peer
+    """Of its newest chat."""
+    top_box_id: int
+    unread_chats: int
+    unread_messages: int

@@ -43,6 +43,18 @@ class CodeExpired(DomainError):
     """The login code ran out, was used up by wrong tries, or was never sent."""
 
 
+class DialogMissing(DomainError):
+    """The owner has no such chat."""
+
+
+class TooManyPinned(DomainError):
+    """More chats pinned than a folder may have."""
+
+
+class TooManyFilters(DomainError):
+    """More dialog filters than an account may have."""
+
+
 class FloodWait(DomainError):
     """Too many requests of this kind."""
 

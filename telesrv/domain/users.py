@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from telesrv.domain.messages import Entity
+
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -43,6 +45,9 @@ class Contact:
     last_name: str
     phone: str
     mutual: bool = False
+    note: str = ""
+    """What the owner wrote about the contact."""
+    note_entities: tuple[Entity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ class UserView:
     """The viewer has blocked the account."""
     phone_shared: bool = False
     """The account may see the viewer's phone number."""
+    bar_hidden: bool = False
+    """The viewer closed the action bar of the chat."""
 
     @property
     def is_self(self) -> bool:

@@ -56,6 +56,9 @@ _NAMES: Final[dict[type[domain.DomainError], str]] = {
     domain.UsernameNotModified: "USERNAME_NOT_MODIFIED",
     domain.CodeInvalid: "PHONE_CODE_INVALID",
     domain.CodeExpired: "PHONE_CODE_EXPIRED",
+    domain.DialogMissing: "PEER_ID_INVALID",
+    domain.TooManyPinned: "PINNED_DIALOGS_TOO_MUCH",
+    domain.TooManyFilters: "DIALOG_FILTERS_TOO_MUCH",
 }
 
 

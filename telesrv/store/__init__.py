@@ -36,6 +36,7 @@ from telesrv.store.secrets import server_secret
 from telesrv.store.send import BatchWriter, outcome_name
 from telesrv.store.session_registry import SessionRegistry
 from telesrv.store.signals import Signals
+from telesrv.store.top_peers import TopPeerStore
 from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
 
@@ -115,6 +116,7 @@ class Store:
         self.accounts = AccountStore(pool, self.events, clock)
         self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
         self.contacts = ContactStore(pool, self.events, self.limits, clock)
+        self.top_peers = TopPeerStore(pool, clock)
         self.compat = CompatStore(pool, clock)
 
     @classmethod

@@ -23,14 +23,16 @@ from telesrv.domain.contacts import (
     action_bar,
 )
 from telesrv.domain.errors import FloodWait, PeerInvalid, Unavailable
+from telesrv.domain.messages import Entity
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Contact, ImportOutcome
+from telesrv.store.boxes import entities_to_json
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore
-from telesrv.store.pool import Connection, Pool
+from telesrv.store.pool import Connection, Pool, to_json
 from telesrv.store.users import SQL_KNOWN, contact_from_row
 
 _Columns: TypeAlias = list[list[Any]]
@@ -61,11 +63,13 @@ SELECT count(*) FROM contacts WHERE owner_user_id = $1 AND listed
 # Writes both sides of new entries, rows in the order of their key.
 SQL_LIST: Final = """
 INSERT INTO contacts (owner_user_id, contact_user_id, listed, listed_by, first_name, last_name, phone,
-    phone_shared, phone_shared_by)
+    phone_shared, phone_shared_by, note, note_entities)
 SELECT owner_user_id, contact_user_id, listed, NOT listed, first_name, last_name, phone,
-    listed AND shared, NOT listed AND shared
-FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::boolean[])
-    AS entry(owner_user_id, contact_user_id, listed, first_name, last_name, phone, shared)
+    listed AND shared, NOT listed AND shared, note, note_entities::jsonb
+FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::boolean[],
+    $8::text[], $9::text[])
+    AS entry(owner_user_id, contact_user_id, listed, first_name, last_name, phone, shared, note,
+        note_entities)
 ORDER BY owner_user_id, contact_user_id
 ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
     listed = contacts.listed OR EXCLUDED.listed,
@@ -74,8 +78,11 @@ ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
     last_name = CASE WHEN EXCLUDED.listed THEN EXCLUDED.last_name ELSE contacts.last_name END,
     phone = CASE WHEN EXCLUDED.phone <> '' THEN EXCLUDED.phone ELSE contacts.phone END,
     phone_shared = contacts.phone_shared OR EXCLUDED.phone_shared,
-    phone_shared_by = contacts.phone_shared_by OR EXCLUDED.phone_shared_by
-RETURNING owner_user_id, contact_user_id, listed, phone_shared
+    phone_shared_by = contacts.phone_shared_by OR EXCLUDED.phone_shared_by,
+    bar_hidden = contacts.bar_hidden AND (contacts.listed OR NOT EXCLUDED.listed),
+    note = CASE WHEN EXCLUDED.note <> '' THEN EXCLUDED.note ELSE contacts.note END,
+    note_entities = CASE WHEN EXCLUDED.note <> '' THEN EXCLUDED.note_entities ELSE contacts.note_entities END
+RETURNING owner_user_id, contact_user_id, listed, phone_shared, bar_hidden
 """
 # Takes entries out on both sides, rows in the order of their key; what the owner called them is gone too.
 SQL_UNLIST: Final = """
@@ -90,12 +97,15 @@ ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
     last_name = CASE WHEN contacts.owner_user_id = $3 THEN '' ELSE contacts.last_name END,
     phone = CASE WHEN contacts.owner_user_id = $3 THEN '' ELSE contacts.phone END,
     phone_shared = contacts.phone_shared AND contacts.owner_user_id <> $3,
-    phone_shared_by = contacts.phone_shared_by AND contacts.owner_user_id = $3
-RETURNING owner_user_id, contact_user_id, listed, phone_shared
+    phone_shared_by = contacts.phone_shared_by AND contacts.owner_user_id = $3,
+    bar_hidden = contacts.bar_hidden AND contacts.owner_user_id <> $3,
+    note = CASE WHEN contacts.owner_user_id = $3 THEN '' ELSE contacts.note END,
+    note_entities = CASE WHEN contacts.owner_user_id <> $3 THEN contacts.note_entities END
+RETURNING owner_user_id, contact_user_id, listed, phone_shared, bar_hidden
 """
 # Reads the owner's address book.
 SQL_BOOK: Final = """
-SELECT owner_user_id, contact_user_id, listed_by, first_name, last_name, phone
+SELECT owner_user_id, contact_user_id, listed_by, first_name, last_name, phone, note, note_entities
 FROM contacts WHERE owner_user_id = $1 AND listed ORDER BY contact_user_id
 """
 # Finds the owner's entries with a name of which a word begins so, or such a phone number.
@@ -110,19 +120,43 @@ ORDER BY first_name, last_name, contact_user_id LIMIT $4
 SQL_SEARCH_USERNAMES: Final = """
 SELECT user_id FROM usernames WHERE username >= $1 AND username < $1 || '~' ORDER BY username LIMIT $2
 """
+# Closes or opens the action bars of some chats, or only locks what the owner knows of the other sides.
+SQL_HIDE_BARS: Final = """
+INSERT INTO contacts (owner_user_id, contact_user_id, bar_hidden)
+SELECT owner_user_id, contact_user_id, hidden
+FROM unnest($1::bigint[], $2::bigint[], $3::boolean[]) AS bar(owner_user_id, contact_user_id, hidden)
+ORDER BY owner_user_id, contact_user_id
+ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
+    bar_hidden = contacts.bar_hidden OR EXCLUDED.bar_hidden
+RETURNING contact_user_id, listed, phone_shared, bar_hidden
+"""
+# Writes down a note about a contact.
+SQL_SET_NOTE: Final = """
+UPDATE contacts SET note = $3, note_entities = $4::jsonb
+WHERE owner_user_id = $1 AND contact_user_id = $2 AND listed RETURNING contact_user_id
+"""
 # Which of some accounts the owner has listed.
 SQL_LISTED: Final = """
 SELECT contact_user_id FROM contacts
 WHERE owner_user_id = $1 AND listed AND contact_user_id = ANY($2::bigint[])
 """
-# Blocks a peer; no row comes back when it is blocked already.
+# Blocks peers; those that are blocked already are missing from the answer.
 SQL_BLOCK: Final = """
 INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
-VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING peer_id
+SELECT owner_user_id, peer_type, peer_id, created_at
+FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[])
+    AS block(owner_user_id, peer_type, peer_id, created_at)
+ORDER BY owner_user_id, peer_type, peer_id
+ON CONFLICT DO NOTHING RETURNING peer_id
 """
-# Unblocks a peer; no row comes back when it was not blocked.
+# Unblocks peers; those that were not blocked are missing from the answer.
 SQL_UNBLOCK: Final = """
-DELETE FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3 RETURNING peer_id
+DELETE FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
+RETURNING peer_id
+"""
+# Whom of a kind the owner has blocked.
+SQL_ALL_BLOCKED: Final = """
+SELECT peer_id FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 ORDER BY peer_id
 """
 # Whether the owner has blocked a peer.
 SQL_IS_BLOCKED: Final = """
@@ -153,6 +187,15 @@ class _Entry:
     last_name: str
     phone: str
     share_phone: bool
+    note: str = ""
+    """Empty: what stands there stays."""
+    note_entities: str | None = None
+
+    def notes(self, row: Any) -> bool:
+        """Tells whether it brings another note than the owner's row of `contacts` has."""
+        return bool(self.note) and (
+            row is None or row["note"] != self.note or to_json(row["note_entities"]) != self.note_entities
+        )
 
     def differs(self, row: Any) -> bool:
         """Tells whether it says more than the owner's row of `contacts`."""
@@ -162,6 +205,7 @@ class _Entry:
             or (row["first_name"], row["last_name"]) != (self.first_name, self.last_name)
             or self.phone not in ("", row["phone"])
             or (self.share_phone and not row["phone_shared"])
+            or self.notes(row)
         )
 
 
@@ -199,13 +243,28 @@ class _Change:
         """The chats whose action bar changes; none when very many: clients ask when they open one."""
         if len(self.bars) > MAX_NAMED:
             self.bars = []
-        self.writers = [owner_user_id, *[owner_user_id] * len(self.bars), *self.mutual]
+        self.noted = [entry.user_id for entry in entries if entry.notes(known.get(entry.user_id))][:MAX_NAMED]
+        """The contacts whose profile page changes."""
+        self.writers = [owner_user_id] * (1 + len(self.bars) + len(self.noted)) + self.mutual
 
     def columns(self) -> _Columns:
         """Returns the columns of `SQL_LIST`: the owner's rows and the other sides'."""
         owner, entries = self.owner_user_id, self.entries
-        own = [(owner, e.user_id, True, e.first_name, e.last_name, e.phone, e.share_phone) for e in entries]
-        other = [(e.user_id, owner, False, "", "", "", e.share_phone) for e in entries]
+        own = [
+            (
+                owner,
+                e.user_id,
+                True,
+                e.first_name,
+                e.last_name,
+                e.phone,
+                e.share_phone,
+                e.note,
+                e.note_entities,
+            )
+            for e in entries
+        ]
+        other = [(e.user_id, owner, False, "", "", "", e.share_phone, "", None) for e in entries]
         return [list(column) for column in zip(*own, *other, strict=True)]
 
 
@@ -275,6 +334,8 @@ class ContactStore:
         phone: str = "",
         share_phone: bool = False,
         *,
+        note: str = "",
+        note_entities: Sequence[Entity] = (),
         auth_key_id: int = 0,
         session_id: int = 0,
     ) -> None:
@@ -283,12 +344,14 @@ class ContactStore:
         Args:
             phone: taken for compatibility only: kept it would tell whether a guessed number is right.
             share_phone: the other side may see the owner's number from now on; False takes nothing back.
+            note: what the owner wants to remember; without one the note that is there stays.
         Raises:
             PeerInvalid: no such account, or the owner's own.
         """
         if not await self._exist(owner_user_id, [user_id]):
             raise PeerInvalid
-        entry = _Entry(user_id, first_name, last_name, "", share_phone)
+        entities = to_json(entities_to_json(note_entities)) if note else None
+        entry = _Entry(user_id, first_name, last_name, "", share_phone, note, entities)
         await self._list(owner_user_id, [entry], auth_key_id, session_id)
 
     async def delete(
@@ -338,6 +401,72 @@ class ContactStore:
         others = [user_id for user_id in by_name if user_id not in listed]
         return list(mine)[:limit], others[:limit]
 
+    async def set_note(
+        self,
+        owner_user_id: int,
+        user_id: int,
+        note: str,
+        note_entities: Sequence[Entity] = (),
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> None:
+        """Writes down what the owner wants to remember of a contact; an empty note is none.
+
+        Raises:
+            PeerInvalid: not in the address book.
+        """
+        entities = to_json(entities_to_json(note_entities)) if note else None
+        known = (await self._pool.fetch(SQL_KNOWN, owner_user_id, [user_id]) or [None])[0]
+        if known is None or not known["listed"]:
+            raise PeerInvalid
+        if (known["note"], to_json(known["note_entities"])) == (note, entities):
+            return
+
+        async def body(conn: Connection, writer: EventWriter) -> None:
+            if await conn.fetchval(SQL_SET_NOTE, owner_user_id, user_id, note, entities) is None:
+                return
+            writer.add(
+                NewEvent(
+                    owner_user_id,
+                    EventKind.USER_CHANGED,
+                    int(self._clock.time()),
+                    Peer.user(user_id),
+                    payload={},
+                    exclude_auth_key_id=auth_key_id,
+                    exclude_session_id=session_id,
+                )
+            )
+
+        await self._events.transact([owner_user_id], body)
+
+    async def hide_bar(
+        self, owner_user_id: int, user_id: int, *, auth_key_id: int = 0, session_id: int = 0
+    ) -> bool:
+        """Closes the action bar of a chat, on all devices of the owner. False when it was closed already."""
+        rows = await self._pool.fetch(SQL_KNOWN, owner_user_id, [user_id])
+        if rows and rows[0]["bar_hidden"]:
+            return False
+
+        async def body(conn: Connection, writer: EventWriter) -> bool:
+            [row] = await conn.fetch(SQL_HIDE_BARS, [owner_user_id], [user_id], [True])
+            writer.add(
+                NewEvent(
+                    owner_user_id,
+                    EventKind.PEER_SETTINGS,
+                    int(self._clock.time()),
+                    Peer.user(user_id),
+                    payload=action_bar(
+                        listed=row["listed"], phone_shared=row["phone_shared"], blocked=False, hidden=True
+                    ),
+                    exclude_auth_key_id=auth_key_id,
+                    exclude_session_id=session_id,
+                )
+            )
+            return True
+
+        return await self._events.transact([owner_user_id], body)
+
     async def block(
         self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
     ) -> bool:
@@ -350,7 +479,7 @@ class ContactStore:
             raise PeerInvalid
         if await self.is_blocked(owner_user_id, peer):
             return False
-        return await self._set_blocked(owner_user_id, peer, True, auth_key_id, session_id)
+        return await self._set_blocked(owner_user_id, [peer.id], True, auth_key_id, session_id)
 
     async def unblock(
         self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
@@ -358,7 +487,26 @@ class ContactStore:
         """Lets a peer's messages through again. False when it was not blocked."""
         if not await self.is_blocked(owner_user_id, peer):
             return False
-        return await self._set_blocked(owner_user_id, peer, False, auth_key_id, session_id)
+        return await self._set_blocked(owner_user_id, [peer.id], False, auth_key_id, session_id)
+
+    async def set_blocked(
+        self, owner_user_id: int, user_ids: Collection[int], *, auth_key_id: int = 0, session_id: int = 0
+    ) -> None:
+        """Blocks exactly these accounts and nobody else; in parts when very many change, each one whole.
+
+        Raises:
+            PeerInvalid: one does not exist, or is the owner's own; nothing was changed.
+        """
+        wanted = sorted(set(user_ids))
+        rows = await self._pool.fetch(SQL_ALL_BLOCKED, owner_user_id, PeerType.USER)
+        now = [row["peer_id"] for row in rows]
+        new = sorted(set(wanted) - set(now))
+        if new and not await self._exist(owner_user_id, new):
+            raise PeerInvalid
+        for changed, blocked in ((sorted(set(now) - set(wanted)), False), (new, True)):
+            for start in range(0, len(changed), MAX_NAMED):
+                part = changed[start : start + MAX_NAMED]
+                await self._set_blocked(owner_user_id, part, blocked, auth_key_id, session_id)
 
     async def is_blocked(self, owner_user_id: int, peer: Peer) -> bool:
         """Tells whether the owner has blocked *peer*."""
@@ -433,8 +581,11 @@ class ContactStore:
                 listed=own[user_id]["listed"],
                 phone_shared=own[user_id]["phone_shared"],
                 blocked=user_id in blocked_ids,
+                hidden=own[user_id]["bar_hidden"],
             )
             tell_owner(EventKind.PEER_SETTINGS, Peer.user(user_id), bar)
+        for user_id in change.noted:
+            tell_owner(EventKind.USER_CHANGED, Peer.user(user_id), {})
         for user_id in change.mutual:
             writer.add(NewEvent(user_id, EventKind.CONTACTS_RESET, now, payload={"user_ids": [owner]}))
 
@@ -445,28 +596,75 @@ class ContactStore:
         return len(await self._pool.fetch(SQL_EXISTING, list(user_ids))) == len(set(user_ids))
 
     async def _set_blocked(
-        self, owner_user_id: int, peer: Peer, blocked: bool, auth_key_id: int, session_id: int
+        self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, auth_key_id: int, session_id: int
     ) -> bool:
+        """Blocks or unblocks accounts, and tells of the action bars that change by it."""
+        for _ in range(TRIES):
+            known = {
+                row["contact_user_id"]: row
+                for row in await self._pool.fetch(SQL_KNOWN, owner_user_id, list(user_ids))
+            }
+            bars = {user_id for user_id in user_ids if _bar_depends_on_block(known.get(user_id))}
+            change = _BlockChange(owner_user_id, user_ids, blocked, bars, auth_key_id, session_id)
+            users = [owner_user_id] * (len(user_ids) + len(bars))
+            try:
+                return await self._events.transact(users, lambda *args, c=change: self._apply_block(c, *args))
+            except _MutualityMovedError:
+                continue
+        raise Unavailable("an address book that kept changing")
+
+    async def _apply_block(self, change: _BlockChange, conn: Connection, writer: EventWriter) -> bool:
         now = int(self._clock.time())
-
-        async def body(conn: Connection, writer: EventWriter) -> bool:
-            if blocked:
-                done = await conn.fetchval(SQL_BLOCK, owner_user_id, peer.type, peer.id, now)
-            else:
-                done = await conn.fetchval(SQL_UNBLOCK, owner_user_id, peer.type, peer.id)
-            if done is None:
-                return False
-            writer.add(
-                NewEvent(
-                    owner_user_id,
-                    EventKind.PEER_BLOCKED,
-                    now,
-                    peer,
-                    payload={"blocked": blocked},
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
+        owner, user_ids = change.owner_user_id, sorted(change.user_ids)
+        owners = [owner] * len(user_ids)
+        # The rows of `contacts` are locked before those of the blocks, as when an entry is written.
+        rows = await conn.fetch(SQL_HIDE_BARS, owners, user_ids, [False] * len(user_ids))
+        own = {row["contact_user_id"]: row for row in rows}
+        if {user_id for user_id in user_ids if _bar_depends_on_block(own[user_id])} != change.bars:
+            raise _MutualityMovedError
+        if change.blocked:
+            kinds = [int(PeerType.USER)] * len(user_ids)
+            done = await conn.fetch(SQL_BLOCK, owners, kinds, user_ids, [now] * len(user_ids))
+        else:
+            done = await conn.fetch(SQL_UNBLOCK, owner, PeerType.USER, user_ids)
+        changed = sorted(row["peer_id"] for row in done)
+        for user_id in changed:
+            events = [(EventKind.PEER_BLOCKED, {"blocked": change.blocked})]
+            if user_id in change.bars:
+                row = own[user_id]
+                bar = action_bar(
+                    listed=row["listed"], phone_shared=row["phone_shared"], blocked=change.blocked
                 )
-            )
-            return True
+                events.append((EventKind.PEER_SETTINGS, bar))
+            for kind, payload in events:
+                writer.add(
+                    NewEvent(
+                        owner,
+                        kind,
+                        now,
+                        Peer.user(user_id),
+                        payload=payload,
+                        exclude_auth_key_id=change.auth_key_id,
+                        exclude_session_id=change.session_id,
+                    )
+                )
+        return bool(changed)
 
-        return await self._events.transact([owner_user_id], body)
+
+@dataclass(frozen=True, slots=True)
+class _BlockChange:
+    """One write of blocks, and whose action bars were seen to change by it."""
+
+    owner_user_id: int
+    user_ids: Sequence[int]
+    blocked: bool
+    bars: set[int]
+    auth_key_id: int
+    session_id: int
+
+
+def _bar_depends_on_block(row: Any) -> bool:
+    """Tells whether the action bar of a chat is another one when the other side is blocked."""
+    if row is None:
+        return True
+    return not row["bar_hidden"] and not (row["listed"] and row["phone_shared"])

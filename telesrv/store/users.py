@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from telesrv.domain.peers import PeerType
 from telesrv.domain.users import Contact, Presence, User, UserView
+from telesrv.store.boxes import entities_from_json
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
 
@@ -26,7 +27,7 @@ FROM users WHERE user_id = $1
 # Reads what the viewer knows of some accounts.
 SQL_KNOWN: Final = """
 SELECT owner_user_id, contact_user_id, listed, listed_by, first_name, last_name, phone, phone_shared,
-    phone_shared_by
+    phone_shared_by, bar_hidden, note, note_entities
 FROM contacts WHERE owner_user_id = $1 AND contact_user_id = ANY($2::bigint[])
 """
 # Which of some accounts the viewer has blocked.
@@ -86,6 +87,7 @@ class UserStore:
                 ),
                 blocked=user_id in blocked,
                 phone_shared=row is not None and row["phone_shared"],
+                bar_hidden=row is not None and row["bar_hidden"],
             )
         return views
 
@@ -129,4 +131,6 @@ def contact_from_row(row: Any) -> Contact:
         last_name=row["last_name"],
         phone=row["phone"],
         mutual=row["listed_by"],
+        note=row["note"],
+        note_entities=entities_from_json(row["note_entities"]),
     )

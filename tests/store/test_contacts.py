@@ -9,10 +9,14 @@ import pytest
 from telesrv.clock import FakeClock
 from telesrv.domain.contacts import LOOKUPS_PER_DAY, MAX_IMPORT
 from telesrv.domain.errors import PeerInvalid
+from telesrv.domain.messages import Entity
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind
 from telesrv.domain.users import Contact, ImportOutcome
 from telesrv.store import Store
+
+NO_BAR = {"add_contact": False, "block_contact": False, "share_contact": False}
+STRANGERS_BAR = NO_BAR | {"add_contact": True, "block_contact": True}
 
 
 async def people(store: Store, *names: str) -> list[int]:
@@ -200,10 +204,75 @@ async def test_blocks_are_the_owners_and_told_once(store: Store, clock: FakeCloc
     assert await store.contacts.blocked(ann, 0, 10) == (both[:1], 1)
     assert await log(store, ann) == [
         (EventKind.PEER_BLOCKED, bob, {"blocked": True}),
+        (EventKind.PEER_SETTINGS, bob, NO_BAR),
         (EventKind.PEER_BLOCKED, cid, {"blocked": True}),
+        (EventKind.PEER_SETTINGS, cid, NO_BAR),
         (EventKind.PEER_BLOCKED, bob, {"blocked": False}),
+        (EventKind.PEER_SETTINGS, bob, STRANGERS_BAR),
     ]
     assert await log(store, bob) == []
+
+
+async def test_a_bar_that_does_not_change_is_not_told(store: Store) -> None:
+    ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
+    await store.contacts.add(ann, bob, "Bob", "", share_phone=True)
+    assert await store.contacts.hide_bar(ann, cid)
+    assert not await store.contacts.hide_bar(ann, cid)
+    before = len(await log(store, ann))
+    for user_id in (bob, cid):
+        await store.contacts.block(ann, Peer.user(user_id))
+    assert [kind for kind, _, _ in (await log(store, ann))[before:]] == [EventKind.PEER_BLOCKED] * 2
+    await store.contacts.unblock(ann, Peer.user(cid))
+    await store.contacts.add(ann, cid, "Cid", "")
+    kind, peer_id, bar = (await log(store, ann))[-1]
+    assert (kind, peer_id, bar) == (EventKind.PEER_SETTINGS, cid, NO_BAR | {"share_contact": True})
+
+
+async def test_the_whole_block_list_is_set(store: Store) -> None:
+    ann, bob, cid, dan = await people(store, "Ann", "Bob", "Cid", "Dan")
+    await store.contacts.block(ann, Peer.user(bob))
+    await store.contacts.block(ann, Peer.user(cid))
+    before = len(await log(store, ann))
+    await store.contacts.set_blocked(ann, [cid, dan, dan])
+    assert {peer.id for peer, _ in (await store.contacts.blocked(ann, 0, 10))[0]} == {cid, dan}
+    told = [(kind, peer_id) for kind, peer_id, _ in (await log(store, ann))[before:]]
+    assert told == [
+        (EventKind.PEER_BLOCKED, bob),
+        (EventKind.PEER_SETTINGS, bob),
+        (EventKind.PEER_BLOCKED, dan),
+        (EventKind.PEER_SETTINGS, dan),
+    ]
+    for wrong in (ann, 1, SERVICE_USER_ID):
+        with pytest.raises(PeerInvalid):
+            await store.contacts.set_blocked(ann, [bob, wrong])
+    await store.contacts.set_blocked(ann, [])
+    assert await store.contacts.blocked(ann, 0, 10) == ([], 0)
+
+
+async def test_a_note_is_the_owners_and_goes_with_the_entry(store: Store) -> None:
+    ann, bob = await people(store, "Ann", "Bob")
+    with pytest.raises(PeerInvalid):
+        await store.contacts.set_note(ann, bob, "tall")
+    await store.contacts.add(bob, ann, "Ann", "")
+    await store.contacts.add(ann, bob, "Bob", "", note="tall", note_entities=[Entity("bold", 0, 4)])
+    assert (await log(store, ann))[-1][:2] == (EventKind.USER_CHANGED, bob)
+    [contact] = await store.contacts.list(ann)
+    assert (contact.note, contact.note_entities) == ("tall", (Entity("bold", 0, 4),))
+    before = await log(store, ann)
+    await store.contacts.add(ann, bob, "Bob", "", note="tall", note_entities=[Entity("bold", 0, 4)])
+    await store.contacts.set_note(ann, bob, "tall", [Entity("bold", 0, 4)])
+    assert await log(store, ann) == before
+    await store.contacts.set_note(ann, bob, "small", auth_key_id=3, session_id=4)
+    assert (await store.contacts.list(ann))[0].note == "small"
+    assert [entry.note for entry in await store.contacts.list(bob)] == [""]
+    await store.contacts.add(ann, bob, "Bobby", "")
+    assert (await store.contacts.list(ann))[0].note == "small"
+    await store.contacts.set_note(ann, bob, "")
+    assert (await store.contacts.list(ann))[0].note == ""
+    await store.contacts.set_note(ann, bob, "again")
+    await store.contacts.delete(ann, [bob])
+    await store.contacts.add(ann, bob, "Bob", "")
+    assert (await store.contacts.list(ann))[0].note == ""
 
 
 async def test_who_may_not_be_blocked(store: Store) -> None:
@@ -224,4 +293,4 @@ async def test_blocking_at_once_changes_once(store: Store) -> None:
     assert outcomes.count(True) == 1
     kinds = [kind for kind, _, _ in await log(store, ann)]
     assert kinds.count(EventKind.PEER_BLOCKED) == 1
-    assert set(kinds) <= {EventKind.PEER_BLOCKED, EventKind.NOOP}
+    assert set(kinds) <= {EventKind.PEER_BLOCKED, EventKind.PEER_SETTINGS, EventKind.NOOP}

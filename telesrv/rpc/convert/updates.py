@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import PeerType
@@ -21,8 +21,10 @@ from telesrv.tl import types
 
 Views: TypeAlias = Mapping[int, UserView]
 Converter: TypeAlias = Callable[[Event, MessageBox | None, Views], "list[types.TypeUpdate]"]
+Finder: TypeAlias = Callable[[Mapping[str, Any]], Iterable[int]]
 
 _CONVERTERS: Final[dict[EventKind, Converter]] = {}
+_NAMES: Final[dict[EventKind, Finder]] = {}
 
 QTS: Final = 0
 """No secret chats: their counter stands still."""
@@ -67,6 +69,17 @@ def converts(kind: EventKind) -> Callable[[Converter], Converter]:
             raise ValueError(f"{kind.name} has two converters")
         _CONVERTERS[kind] = converter
         return converter
+
+    return register
+
+
+def names(kind: EventKind) -> Callable[[Finder], Finder]:
+    """Registers the decorated function as what finds the accounts that the payload of events of *kind*
+    names, besides the event's peer."""
+
+    def register(find: Finder) -> Finder:
+        _NAMES[kind] = find
+        return find
 
     return register
 
@@ -191,4 +204,8 @@ def event_user_ids(event: Event, box: MessageBox | None) -> set[int]:
     if event.kind is EventKind.CONTACTS_RESET and event.payload:
         ids: Iterable[int] = event.payload.get("user_ids", ())
         shown.update(ids)
+    _converters()
+    find = _NAMES.get(event.kind)
+    if find is not None and event.payload:
+        shown.update(find(event.payload))
     return shown

@@ -10,7 +10,8 @@ from typing import Final
 
 from telesrv.domain.contacts import action_bar
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, access_hash
-from telesrv.domain.users import Presence, UserView
+from telesrv.domain.users import Contact, Presence, UserView
+from telesrv.rpc.convert.entities import entities_to_tl
 from telesrv.tl import types
 
 SERVICE_PHONE: Final = "42777"
@@ -70,7 +71,12 @@ def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
     """
     if view.is_self or view.user.deleted or view.user.user_id == SERVICE_USER_ID:
         return types.PeerSettings()
-    bar = action_bar(listed=view.contact is not None, phone_shared=view.phone_shared, blocked=view.blocked)
+    bar = action_bar(
+        listed=view.contact is not None,
+        phone_shared=view.phone_shared,
+        blocked=view.blocked,
+        hidden=view.bar_hidden,
+    )
     return types.PeerSettings(
         add_contact=bar["add_contact"],
         block_contact=bar["block_contact"],
@@ -84,6 +90,7 @@ def user_full_to_tl(view: UserView) -> types.UserFull:
     Spec: Users.
     """
     service = view.user.user_id == SERVICE_USER_ID
+    contact = view.contact
     return types.UserFull(
         id=view.user.user_id,
         about=view.user.about or None,
@@ -94,4 +101,13 @@ def user_full_to_tl(view: UserView) -> types.UserFull:
         common_chats_count=0,
         phone_calls_available=False,
         phone_calls_private=not service,
+        note=None if contact is None or not contact.note else note_to_tl(contact),
     )
+
+
+def note_to_tl(contact: Contact) -> types.TextWithEntities:
+    """Returns what the owner wrote about a contact.
+
+    Spec: contacts.updateContactNote.
+    """
+    return types.TextWithEntities(text=contact.note, entities=entities_to_tl(contact.note_entities) or [])

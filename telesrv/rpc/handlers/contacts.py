@@ -8,13 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from telesrv.domain.contacts import LOOKUPS_PER_DAY, MAX_BLOCKED_PAGE, MAX_FOUND, MAX_IMPORT
+from telesrv.domain.contacts import (
+    LOOKUPS_PER_DAY,
+    MAX_BLOCKED_PAGE,
+    MAX_FOUND,
+    MAX_IMPORT,
+    MAX_NOTE,
+    NOTE_KINDS,
+)
+from telesrv.domain.entities import EntityBoundsInvalid
 from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.phones import maybe_phone
+from telesrv.domain.text import FormattedText, TextEmpty, TextTooLong, clean_text
 from telesrv.domain.usernames import is_valid_username
 from telesrv.rpc import fields
 from telesrv.rpc.convert.dialogs import list_hash
+from telesrv.rpc.convert.entities import entities_from_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl, user_of
 from telesrv.rpc.convert.users import peer_settings_to_tl, status_to_tl, user_to_tl
 from telesrv.rpc.errors import RpcError, bad_request
@@ -77,6 +87,11 @@ async def import_contacts(
     wanted, later = request.contacts[:MAX_IMPORT], request.contacts[MAX_IMPORT:]
     entries = [entry for contact in wanted if (entry := _maybe_entry(contact)) is not None]
     outcome = await ctx.store.contacts.import_(ctx.user_id, entries)
+    notes = {contact.client_id: _note(contact.note) for contact in wanted if contact.note is not None}
+    for user_id, client_id in outcome.imported:
+        if client_id in notes and notes[client_id].text:
+            note = notes[client_id]
+            await ctx.store.contacts.set_note(ctx.user_id, user_id, note.text, note.entities)
     return types.contacts.ImportedContacts(
         imported=[types.ImportedContact(user_id=u, client_id=c) for u, c in outcome.imported],
         popular_invites=[],
@@ -95,6 +110,7 @@ async def add_contact(ctx: Context, request: functions.contacts.AddContact) -> t
     last_name = fields.name(request.last_name, "CONTACT_NAME_EMPTY", required=False)
     if not first_name and not last_name:
         raise bad_request("CONTACT_NAME_EMPTY")
+    note = _note(request.note)
     try:
         await ctx.store.contacts.add(
             ctx.user_id,
@@ -103,6 +119,8 @@ async def add_contact(ctx: Context, request: functions.contacts.AddContact) -> t
             last_name,
             maybe_phone(request.phone) or "",
             request.add_phone_privacy_exception,
+            note=note.text,
+            note_entities=note.entities,
         )
     except PeerInvalid as error:
         raise bad_request("CONTACT_ID_INVALID") from error
@@ -135,11 +153,31 @@ async def delete_contacts(ctx: Context, request: functions.contacts.DeleteContac
 @handler(functions.contacts.DeleteByPhones)
 async def delete_by_phones(ctx: Context, request: functions.contacts.DeleteByPhones) -> bool:
     """Takes the entries with these phone numbers out of the address book."""
-    phones = {phone for text in request.phones[:MAX_DELETE] if (phone := maybe_phone(text)) is not None}
+    if len(request.phones) > MAX_DELETE:
+        raise bad_request("LIMIT_INVALID")
+    phones = {phone for text in request.phones if (phone := maybe_phone(text)) is not None}
     entries = await ctx.store.contacts.list(ctx.user_id)
     ids = [e.contact_user_id for e in entries if e.phone in phones]
     if ids:
         await ctx.store.contacts.delete(ctx.user_id, ids)
+    return True
+
+
+@handler(functions.contacts.UpdateContactNote)
+async def update_contact_note(ctx: Context, request: functions.contacts.UpdateContactNote) -> bool:
+    """Keeps what the caller wants to remember of a contact; an empty note is none."""
+    user_id = user_of(request.id, ctx.user_id, ctx.secret, "CONTACT_ID_INVALID")
+    note = _note(request.note)
+    try:
+        await ctx.store.contacts.set_note(ctx.user_id, user_id, note.text, note.entities)
+    except PeerInvalid as error:
+        raise bad_request("CONTACT_ID_INVALID") from error
+    return True
+
+
+@handler(functions.contacts.ResetSaved)
+async def reset_saved(ctx: Context, request: functions.contacts.ResetSaved) -> bool:
+    """Forgets the numbers of an import that had no account: none of them is ever kept."""
     return True
 
 
@@ -206,6 +244,17 @@ async def unblock(ctx: Context, request: functions.contacts.Unblock) -> bool:
     return True
 
 
+@handler(functions.contacts.SetBlocked)
+async def set_blocked(ctx: Context, request: functions.contacts.SetBlocked) -> bool:
+    """Blocks exactly these accounts and nobody else. There are no stories to block anybody from."""
+    if not 0 <= request.limit <= MAX_ID or len(request.id) > MAX_DELETE:
+        raise bad_request("LIMIT_INVALID")
+    peers = [_blockable(ctx, peer) for peer in request.id]
+    if not request.my_stories_from:
+        await ctx.store.contacts.set_blocked(ctx.user_id, [peer.id for peer in peers])
+    return True
+
+
 @handler(functions.contacts.GetBlocked)
 async def get_blocked(ctx: Context, request: functions.contacts.GetBlocked) -> types.contacts.TypeBlocked:
     """Answers a page of the block list, newest first."""
@@ -223,12 +272,6 @@ async def get_blocked(ctx: Context, request: functions.contacts.GetBlocked) -> t
     return types.contacts.BlockedSlice(count=total, blocked=blocked, chats=[], users=users)
 
 
-@handler(functions.contacts.GetTopPeers, stub=True)
-async def get_top_peers(ctx: Context, request: functions.contacts.GetTopPeers) -> types.contacts.TopPeers:
-    """Answers that nobody is rated."""
-    return types.contacts.TopPeers(categories=[], chats=[], users=[])
-
-
 def _hash(entries: Sequence[Contact]) -> int:
     """Returns the hash of an address book: how many are saved beside it (none), then the ids in order."""
     return list_hash([0, *sorted(e.contact_user_id for e in entries)])
@@ -241,6 +284,23 @@ def _maybe_entry(contact: types.TypeInputContact) -> tuple[int, str, str, str] |
     if phone is None or not (first_name or last_name):
         return None
     return contact.client_id, phone, first_name, last_name
+
+
+def _note(note: types.TypeTextWithEntities | None) -> FormattedText:
+    """Returns a note as it is kept, an empty one for none."""
+    if note is None:
+        return FormattedText("")
+    try:
+        entities = entities_from_tl(note.entities, lambda _: None)
+        cleaned = clean_text(note.text, entities, limit=MAX_NOTE)
+    except TextEmpty:
+        return FormattedText("")
+    except TextTooLong:
+        raise bad_request("MESSAGE_TOO_LONG") from None
+    except EntityBoundsInvalid:
+        raise bad_request("ENTITY_BOUNDS_INVALID") from None
+    styled = tuple(entity for entity in cleaned.entities if entity.kind in NOTE_KINDS)
+    return FormattedText(cleaned.text, styled)
 
 
 def _known_user_ids(ctx: Context, input_users: Iterable[types.TypeInputUser]) -> Iterable[int]:

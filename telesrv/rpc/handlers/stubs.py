@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from telesrv.mtproto.exchange import DH_BYTES, DH_G, DH_PRIME
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl, user_of
-from telesrv.rpc.convert.users import peer_settings_to_tl, user_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
-from telesrv.rpc.views import view_of
 from telesrv.tl import TLFunction, functions, types
 
 if TYPE_CHECKING:
@@ -129,7 +127,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.contacts.GetBirthdays: lambda: t.contacts.ContactBirthdays(contacts=[], users=[]),
     f.contacts.GetSaved: list,
     f.contacts.GetSponsoredPeers: t.contacts.SponsoredPeersEmpty,
-    f.contacts.ResetSaved: lambda: True,
     f.messages.ClearAllDrafts: lambda: True,
     f.messages.ClearRecentReactions: lambda: True,
     f.messages.ClearRecentStickers: lambda: True,
@@ -242,20 +239,6 @@ for _method, _make in _EMPTY_OF_PEER.items():
     handler(_method, stub=True)(_empty_of_peer(_make))
 for _method, _error in _REFUSED.items():
     handler(_method, stub=True)(_refused(_error))
-
-
-@handler(f.messages.GetPeerSettings)
-async def get_peer_settings(
-    ctx: Context, request: functions.messages.GetPeerSettings
-) -> types.messages.PeerSettings:
-    """Answers the action bar of one chat."""
-    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    view = await view_of(ctx, peer.id)
-    if view is None:
-        raise bad_request("PEER_ID_INVALID")
-    return t.messages.PeerSettings(
-        settings=peer_settings_to_tl(view), chats=[], users=[user_to_tl(view, ctx.secret, ctx.now())]
-    )
 
 
 @handler(f.messages.GetCommonChats)

@@ -1,0 +1,78 @@
+"""Drafts: what an account began to write in a chat.
+
+*Spec: Message drafts*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from telesrv.domain.messages import Entity, ReplyTo
+
+MAX_DRAFTS: Final = 1_000
+"""The most drafts that one answer shows or one transaction clears."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A text as it was left, blanks and all."""
+
+    date: int
+    text: str = ""
+    entities: tuple[Entity, ...] = ()
+    no_webpage: bool = False
+    invert_media: bool = False
+    reply_to: ReplyTo | None = None
+    webpage: Mapping[str, Any] | None = None
+    """A link to be shown as a preview: url, force_large_media, force_small_media."""
+
+    @property
+    def empty(self) -> bool:
+        """Tells whether nothing of it would be kept."""
+        return not self.text and self.reply_to is None and self.webpage is None
+
+    def same(self, other: Draft | None) -> bool:
+        """Tells whether the other says the same, whenever that was."""
+        return other is not None and draft_to_json(self) | {"date": 0} == draft_to_json(other) | {"date": 0}
+
+
+def draft_to_json(draft: Draft) -> dict[str, Any]:
+    """Returns the snapshot that is stored and that stands in events."""
+    snapshot: dict[str, Any] = {"date": draft.date, "text": draft.text}
+    if draft.entities:
+        snapshot["entities"] = _listed(draft.entities)
+    if draft.no_webpage:
+        snapshot["no_webpage"] = True
+    if draft.invert_media:
+        snapshot["invert_media"] = True
+    if draft.webpage is not None:
+        snapshot["webpage"] = dict(draft.webpage)
+    reply = draft.reply_to
+    if reply is not None:
+        quote = [reply.quote_text, _listed(reply.quote_entities), reply.quote_offset]
+        snapshot["reply_to"] = [reply.box_id, *quote]
+    return snapshot
+
+
+def draft_from_json(snapshot: Mapping[str, Any]) -> Draft:
+    """Returns what `draft_to_json` was given."""
+    reply = snapshot.get("reply_to")
+    return Draft(
+        date=snapshot["date"],
+        text=snapshot["text"],
+        entities=_entities(snapshot.get("entities", ())),
+        no_webpage=snapshot.get("no_webpage", False),
+        invert_media=snapshot.get("invert_media", False),
+        reply_to=None if reply is None else ReplyTo(reply[0], reply[1], _entities(reply[2]), reply[3]),
+        webpage=snapshot.get("webpage"),
+    )
+
+
+def _listed(entities: Sequence[Entity]) -> list[list[Any]]:
+    return [[entity.kind, entity.offset, entity.length, entity.argument] for entity in entities]
+
+
+def _entities(stored: Iterable[Sequence[Any]]) -> tuple[Entity, ...]:
+    return tuple(Entity(*fields) for fields in stored)
