@@ -1,9 +1,9 @@
 """A bounded cache whose concurrent misses of one key share one load.
 
 Guarantees: at most *max_entries* values are kept, the least recently used go first; a key has at most one
-load under way; a load that began before `forget` or `put` of its key is given to those who waited for it
-and never kept. A caller that is cancelled leaves the load to the others. Nothing here outlives the event
-loop it ran in."""
+load under way; what a load brings that began before `forget` or `put` of its key is neither kept nor given
+to those who waited for it, who load anew: after `forget` nobody is given what was true before. A caller that
+is cancelled leaves the load to the others. Nothing here outlives the event loop it ran in."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ class MergedCache(Generic[K, V]):
         self._max_entries = max_entries
         self._keep_none = keep_none
         self._values: OrderedDict[K, V | None] = OrderedDict()
-        self._loading: dict[K, asyncio.Task[V | None]] = {}
+        self._loading: dict[K, asyncio.Task[bool]] = {}
 
     def __len__(self) -> int:
         return len(self._values)
 
     async def get(self, key: K) -> V | None:
         """Returns the value of *key*, loading it when it is not kept; raises what the load raises."""
-        if key in self._values:
-            self._values.move_to_end(key)
-            return self._values[key]
-        task = self._loading.get(key)
-        if task is None:
-            task = asyncio.create_task(self._run(key))
-            self._loading[key] = task
-            task.add_done_callback(_retrieve)
-        return await asyncio.shield(task)
+        while True:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+            task = self._loading.get(key)
+            if task is None:
+                task = asyncio.create_task(self._run(key))
+                self._loading[key] = task
+                task.add_done_callback(_retrieve)
+            if await asyncio.shield(task) and key not in self._values and not self._keep_none:
+                return None
 
     def maybe(self, key: K) -> V | None:
         """Returns the value of *key* if it is kept; never loads."""
@@ -68,7 +70,8 @@ class MergedCache(Generic[K, V]):
         self._values.clear()
         self._loading.clear()
 
-    async def _run(self, key: K) -> V | None:
+    async def _run(self, key: K) -> bool:
+        """Keeps what it loads; returns whether that is nothing, and nobody said meanwhile that it changed."""
         task = asyncio.current_task()
         try:
             value = await self._load(key)
@@ -76,9 +79,10 @@ class MergedCache(Generic[K, V]):
             if self._loading.get(key) is task:
                 del self._loading[key]
             raise
-        if self._loading.get(key) is task:
-            self.put(key, value)
-        return value
+        if self._loading.get(key) is not task:
+            return False
+        self.put(key, value)
+        return value is None
 
 
 def _retrieve(task: asyncio.Task[object]) -> None:
