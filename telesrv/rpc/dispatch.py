@@ -199,7 +199,7 @@ class Dispatcher:
         """Finds whose account it is; a method that needs one is refused without."""
         if caller.unbound:
             caller.user_id = None
-            if not served.before_login:
+            if not served.before_login or served.name in _OF_A_PERMANENT_KEY:
                 raise unauthorized("AUTH_KEY_PERM_EMPTY")
             return
         await self._find_account(caller)
@@ -218,6 +218,20 @@ class Dispatcher:
             return
         await self._sessions.noticed(caller.auth_key_id, user_id)
         caller.user_id = user_id
+
+
+_OF_A_PERMANENT_KEY: Final = frozenset(
+    (
+        "auth.cancelCode",
+        "auth.importAuthorization",
+        "auth.logOut",
+        "auth.resendCode",
+        "auth.sendCode",
+        "auth.signIn",
+        "auth.signUp",
+    )
+)
+"""A login is bound to the key it is made with: with a temporary one it would be lost a day later."""
 
 
 def _label(error: RpcError) -> str:

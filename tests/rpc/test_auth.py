@@ -308,6 +308,11 @@ async def test_a_temporary_key_stands_for_the_permanent_one_once_it_is_bound(ser
     temp = await temporary(server, perm)
     with pytest.raises(Refused, match="401 AUTH_KEY_PERM_EMPTY"):
         await temp.call(functions.users.GetUsers(id=[types.InputUserSelf()]))
+    with pytest.raises(Refused, match="401 AUTH_KEY_PERM_EMPTY"):
+        await temp.send_code("15550009000")
+    exported = await perm.call(functions.auth.ExportAuthorization(dc_id=1))
+    with pytest.raises(Refused, match="401 AUTH_KEY_PERM_EMPTY"):
+        await temp.call(functions.auth.ImportAuthorization(id=exported.id, bytes=exported.bytes))
     assert isinstance(await temp.call(functions.help.GetConfig()), types.Config)
     wrapped = functions.InvokeWithLayer(layer=158, query=functions.help.GetConfig())
     await temp.raw(tl.write(wrapped))
