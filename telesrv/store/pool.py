@@ -27,6 +27,8 @@ _AWAY: Final = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # The driver's own confusion: a connection to which a dying server spoke unasked.
+    asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -136,6 +138,7 @@ class Pool:
         try:
             yield connection
         except _AWAY as error:
+            _give_up(connection, error)
             self._metrics.away("PostgreSQL")
             raise Unavailable("PostgreSQL") from error
         finally:
@@ -179,14 +182,17 @@ class Pool:
 
     async def _repeat(self, action: Callable[[Connection], Awaitable[T]]) -> T:
         deadline = _WithinDeadline(self._wait_s, self._metrics)
+        problem: BaseException
         while True:
             connection = await self._borrow()
             try:
                 return await action(connection)
             except _AWAY as error:
-                await deadline.pause(error)
+                _give_up(connection, error)
+                problem = error
             finally:
                 await self._release(connection)
+            await deadline.pause(problem)
 
     async def _borrow(self) -> Connection:
         loop = asyncio.get_running_loop()
@@ -206,6 +212,12 @@ class Pool:
             await self._pool.release(connection)
         except _AWAY:
             connection.terminate()
+
+
+def _give_up(connection: Connection, error: BaseException) -> None:
+    """Ends a connection that the driver has lost track of, so that nobody is lent it again."""
+    if isinstance(error, asyncpg.InternalClientError):
+        connection.terminate()
 
 
 async def _init_connection(connection: Connection) -> None:
