@@ -24,14 +24,22 @@ def trust(public_key: Path) -> None:
 class TelethonPeer:
     """One device of one account."""
 
-    def __init__(self, port: int, *, connection: Any = ConnectionTcpFull, proxy: Any = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        connection: Any = ConnectionTcpFull,
+        proxy: Any = None,
+        connection_retries: int | None = 20,
+    ) -> None:
         session = MemorySession()
         session.set_dc(2, "127.0.0.1", port)
         self.mirror = Mirror()
         self.user_id = 0
         self.client = TelegramClient(
             session, API_ID, API_HASH, connection=connection, proxy=proxy, device_model="telethon peer",
-            request_retries=3, connection_retries=20, retry_delay=0.2, flood_sleep_threshold=0,
+            request_retries=3, connection_retries=connection_retries, retry_delay=0.2,
+            flood_sleep_threshold=0,
         )  # fmt: skip
         self.client.add_event_handler(self._on_update, events.Raw())
 

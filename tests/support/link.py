@@ -27,6 +27,8 @@ class Link:
     def __init__(self, host: str, port: int, *, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         """Nothing is opened yet.
 
+        `host` may be the path of a Unix socket; `port` says nothing then.
+
         `listen` with another loopback address and the server's own port makes a client that is told the
         server's port come back to the link, when the server advertises that address.
         """
@@ -92,7 +94,7 @@ class Link:
             return
         self._open[task] = (writer,)
         try:
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            far_reader, far_writer = await self._connect()
         except OSError:
             _reset(writer)
             del self._open[task]
@@ -115,6 +117,12 @@ class Link:
             del self._open[task]
             writer.close()
             far_writer.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = self._target
+        if host.startswith("/"):
+            return await asyncio.open_unix_connection(host)
+        return await asyncio.open_connection(host, port)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, up: bool) -> None:
         while data := await reader.read(65536):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -89,8 +90,9 @@ class RunningServer:
         found = []
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             for pid in (task / "children").read_text().split():
-                if b"telesrv.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    found.append(int(pid))
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    if b"telesrv.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        found.append(int(pid))
         return sorted(found)
 
     def log_text(self) -> str:
