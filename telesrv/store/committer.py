@@ -25,7 +25,8 @@ from telesrv.store.metrics import NO_METRICS, StoreMetrics
 
 QUEUE_SIZE: Final = 4096
 """About a second of work for a busy server; who comes later waits outside, bounded."""
-BATCH_SIZE: Final = 256
+BATCH_SIZE: Final = 160
+"""Half of what a busy server has waiting: one batch is prepared while the other is written."""
 AHEAD: Final = 48
 """With fewer waiting the next batch is not prepared ahead: it would be small, and only grows by waiting."""
 _DRAIN_S: Final = 15

@@ -131,15 +131,8 @@ class Ids:
         return [Grant(*map(int, note.split(b":"))) for note in notes]
 
     async def _call(self, wants: Sequence[Want], least: Mapping[int, tuple[int, int]]) -> list[int]:
-        keys = [RESERVED]
         settled, self._settled = self._settled[:_SWEEP_MOST], self._settled[_SWEEP_MOST:]
-        args: list[int | bytes] = [int(self._clock.time() * 1000), COUNTER_TTL_S, len(settled), *settled]
-        for want in wants:
-            user_id = want.user_id
-            keys += (f"counter:pts:{user_id}", f"counter:box_id:{user_id}")
-            args += (user_id, want.pts, want.box_ids)
-            if least:
-                args += least.get(user_id, (-1, -1))
+        keys, args = take_columns(wants, least, settled, now_ms=int(self._clock.time() * 1000))
         try:
             answer: list[int] = await self._redis.script("take_ids", keys, args)
         except BaseException:
@@ -157,6 +150,21 @@ class Ids:
                 strict=True,
             ):
                 least[user_id] = (row["pts"] or 0, row["box_id"] or 0) if row else (0, 0)
+
+
+def take_columns(
+    wants: Sequence[Want], least: Mapping[int, tuple[int, int]], settled: Sequence[bytes], now_ms: int
+) -> tuple[list[str], list[int | bytes]]:
+    """Returns the keys and arguments of ``take_ids.lua``; without *least* nobody looked at PostgreSQL."""
+    keys = [RESERVED]
+    args: list[int | bytes] = [now_ms, COUNTER_TTL_S, len(settled), *settled]
+    for want in wants:
+        user_id = want.user_id
+        keys += (f"counter:pts:{user_id}", f"counter:box_id:{user_id}")
+        args += (user_id, want.pts, want.box_ids)
+        if least:
+            args += least.get(user_id, (-1, -1))
+    return keys, args
 
 
 def _grant(want: Want, last_pts: int, last_box_id: int) -> Grant:

@@ -9,7 +9,7 @@ right stays right, in every process. It is kept in memory and written now and th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -62,6 +62,14 @@ class Marks:
         self._known: OrderedDict[int, _Mark] = OrderedDict()
         self._unsaved: set[int] = set()
         self._holes: dict[tuple[int, int], tuple[int, float]] = {}
+
+    def unknown(self, user_ids: Set[int]) -> bool:
+        """Tells whether the mark of one of them is not known here yet."""
+        return not self._known.keys() >= user_ids
+
+    def learn(self, user_id: int, pts: int) -> None:
+        """Takes in a stored mark."""
+        self._known.setdefault(user_id, _Mark(pts, pts))
 
     async def load(self, user_ids: Collection[int]) -> dict[int, int]:
         """Returns a sound mark for each user; 0 at worst."""

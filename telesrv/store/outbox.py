@@ -23,7 +23,7 @@ from telesrv.domain.updates import OUTBOX_BUCKETS, Event, OutboxItem, OutboxRow,
 from telesrv.store.boxes import COLUMNS, box_of
 from telesrv.store.marks import Marks
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
-from telesrv.store.pool import Pool
+from telesrv.store.pool import Connection, Pool
 from telesrv.store.signals import Signals
 from telesrv.store.updates import EVENT_COLUMNS, event_of
 
@@ -35,13 +35,14 @@ _MAX_ERROR: Final = 500
 _TURNS: Final = 4
 """How often a claim is tried against other processes' claims of the same bucket."""
 _EVENT_WIDTH: Final = 10
+_BOX_WIDTH: Final = 21
 
 # Reads whose turn it is in some buckets.
 SQL_TURNS: Final = """
 SELECT bucket, turn FROM outbox_buckets WHERE bucket = ANY($1::smallint[])
 """
-# Leases the next rows of a bucket for users from $3 to below $4, passing over users with leased rows. When the
-# turn is not $7 any more, nothing; else the answer has one row more, for the turn, first.
+# Leases the next rows of a bucket for users from $3 to below $4, passing over users with leased rows. When
+# the turn is not $7 any more, nothing; else the answer has one row more, for the turn, first.
 SQL_CLAIM: Final = """
 WITH turn AS MATERIALIZED (
     UPDATE outbox_buckets SET turn = turn + 1 WHERE bucket = $1 AND turn = $7
@@ -76,6 +77,15 @@ FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
 LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind = 1
     AND NOT b.deleted
+"""
+# Reads the same, and the stored marks of the users, for those whose mark is not known yet.
+SQL_EVENTS_AND_MARKS: Final = f"""
+SELECT {EVENT_COLUMNS}, {COLUMNS}, coalesce(m.pts, 0)
+FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
+JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
+LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind = 1
+    AND NOT b.deleted
+LEFT JOIN update_marks m ON m.user_id = q.user_id
 """
 # Walks the logs of some users, each from its mark to its last claimed pts.
 SQL_WALK_MANY: Final = """
@@ -190,10 +200,19 @@ class OutboxStore:
         Raises:
             Unavailable: PostgreSQL is away; what was leased comes again after the lease.
         """
-        rows = await self._lease(bucket, limit or self._batch)
-        if not rows:
-            return []
-        found = await self._events(rows)
+        limit = limit or self._batch
+        start = self._next_user.get(bucket, 0)
+        async with self._pool.acquire() as connection:
+            rows = await self._lease(connection, bucket, start, limit)
+            if not rows and start:
+                start = 0
+                rows = await self._lease(connection, bucket, start, limit)
+            self._next_user[bucket] = rows[-1].target_user_id + 1 if len(rows) == limit else 0
+            if not rows:
+                return []
+            found = await self._events(connection, rows)
+        if start and len(rows) < limit:
+            self._signals.wake((bucket,))  # there may be more, of the accounts before these
         orphans = [row for row in rows if (row.target_user_id, row.pts) not in found]
         if orphans:  # on shards, half of a transaction is visible for a moment
             await self.retry(orphans, "no such event")
@@ -284,17 +303,8 @@ class OutboxStore:
         """
         return await self._signals.wait(timeout_s, buckets)
 
-    async def _lease(self, bucket: int, limit: int) -> list[OutboxRow]:
-        start = self._next_user.get(bucket, 0)
-        rows = await self._claim(bucket, start, _NO_USER, limit)
-        if len(rows) < limit and start:
-            rows += await self._claim(bucket, 0, start, limit - len(rows))
-        rows.sort(key=_key)
-        self._next_user[bucket] = rows[-1].target_user_id + 1 if len(rows) == limit else 0
-        return rows
-
-    async def _claim(self, bucket: int, start: int, end: int, limit: int) -> list[OutboxRow]:
-        """Leases rows in one statement; when another process had a turn meanwhile, in one more each time.
+    async def _lease(self, connection: Connection, bucket: int, start: int, limit: int) -> list[OutboxRow]:
+        """Leases rows of users from *start* in one statement, and one more for each turn of another.
 
         What a claim sees is of the moment it begins; the turn proves that nobody has leased rows since, so
         that it does not take an account's later rows while the earlier ones are another's.
@@ -302,32 +312,37 @@ class OutboxStore:
         for _ in range(_TURNS):
             turn = self._turns.get(bucket)
             if turn is None:
-                turn = (await self._pool.fetch(SQL_TURNS, [bucket]))[0]["turn"]
+                for row in await connection.fetch(
+                    SQL_TURNS, [bucket] if self._turns else range(OUTBOX_BUCKETS)
+                ):
+                    self._turns[row["bucket"]] = row["turn"]
+                turn = self._turns[bucket]
             now_ms = self._now_ms()
             until_ms = now_ms + int(self._lease_s * 1000)
-            try:
-                async with self._pool.acquire() as connection:
-                    found = await connection.fetch(
-                        SQL_CLAIM, bucket, now_ms, start, end, until_ms, limit, turn, self._node()
-                    )
-            except BaseException:
-                self._turns.pop(bucket, None)
-                raise
+            del self._turns[bucket]
+            found = await connection.fetch(
+                SQL_CLAIM, bucket, now_ms, start, _NO_USER, until_ms, limit, turn, self._node()
+            )
             if found:
                 self._turns[bucket] = turn + 1
-                return [OutboxRow(*row) for row in found[1:]]
-            self._turns.pop(bucket, None)
+                return sorted((OutboxRow(*row) for row in found[1:]), key=_key)
+        self._signals.wake_later(bucket, _HOLE_PAUSE_MS / 1000)
         return []
 
     async def _events(
-        self, rows: Sequence[OutboxRow]
+        self, connection: Connection, rows: Sequence[OutboxRow]
     ) -> dict[tuple[int, int], tuple[Event, MessageBox | None]]:
         """Returns by account and pts the events of *rows* that there are, and their boxes, if still there."""
         found = {}
-        for row in await self._pool.fetch(SQL_EVENTS, *_keys(rows)):
+        columns = [row.target_user_id for row in rows], [row.pts for row in rows]
+        marked = self._marks.unknown({row.target_user_id for row in rows})
+        width = _EVENT_WIDTH + _BOX_WIDTH
+        for row in await connection.fetch(SQL_EVENTS_AND_MARKS if marked else SQL_EVENTS, *columns):
             values = tuple(row)
-            box = values[_EVENT_WIDTH:]
+            box = values[_EVENT_WIDTH:width]
             found[values[:2]] = (event_of(values[:_EVENT_WIDTH]), None if box[0] is None else box_of(box))
+            if marked:
+                self._marks.learn(values[0], values[width])
         return found
 
     async def _heads(
@@ -337,7 +352,7 @@ class OutboxStore:
 
         As a rule the claimed events join on to the mark; only where they do not is the log walked.
         """
-        heads = await self._marks.load({row.target_user_id for row in rows})
+        heads = await self._marks.load({row.target_user_id: None for row in rows})
         last: dict[int, int] = {}
         moved: set[int] = set()
         for row in rows:

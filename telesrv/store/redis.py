@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
+import hiredis
 from redis import asyncio as aioredis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -32,6 +33,15 @@ def _script(name: str) -> tuple[str, str]:
     """Returns the text and SHA-1 of ``lua/<name>.lua``."""
     text = (files("telesrv.store") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
     return text, hashlib.sha1(text.encode()).hexdigest()  # noqa: S324 - how Redis names a script
+
+
+class _Packing:
+    """Writes commands by hiredis: a call for the ids of a full batch has some three thousand parts."""
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        name, *rest = args
+        words = name.split() if isinstance(name, str) else [name]
+        return [hiredis.pack_command((*words, *rest))]
 
 
 class Redis:
@@ -69,6 +79,7 @@ class Redis:
             socket_connect_timeout=wait_s,
             retry=Retry(NoBackoff(), 0),
         )
+        pool.connection_class = type("Connection", (_Packing, pool.connection_class), {})
         redis = cls(aioredis.Redis(connection_pool=pool), prefix, wait_s, metrics)
         try:
             await redis.call(redis.client.ping)
