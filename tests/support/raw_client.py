@@ -32,9 +32,9 @@ class Link:
         self.framing = ClientTransport("intermediate")
 
     @classmethod
-    async def open(cls, port: int) -> Link:
+    async def open(cls, port: int, host: str = "127.0.0.1") -> Link:
         """Connects and says which framing follows."""
-        link = cls(*await asyncio.open_connection("127.0.0.1", port))
+        link = cls(*await asyncio.open_connection(host, port))
         link.writer.write(link.framing.opening)
         return link
 
@@ -62,8 +62,9 @@ class Link:
 class RawClient:
     """One auth key and one session."""
 
-    def __init__(self, port: int, data_dir: Path) -> None:
+    def __init__(self, port: int, data_dir: Path, host: str = "127.0.0.1") -> None:
         self.port = port
+        self.host = host
         self.session_id = int.from_bytes(os.urandom(8), "little", signed=True)
         self.salt = 0
         self.seq = 0
@@ -78,7 +79,7 @@ class RawClient:
     async def connect(self) -> Link:
         """Opens a link in place of the one before; makes the key if there is none."""
         await self.close()
-        self.link = await Link.open(self.port)
+        self.link = await Link.open(self.port, self.host)
         if self.auth_key is None:
             exchange = ClientExchange(self._rsa_key)
             payload: bytes | None = exchange.begin()

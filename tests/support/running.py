@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 READY = b"telesrv ready on "
@@ -23,8 +24,18 @@ def free_port() -> int:
 class RunningServer:
     """`telesrv` under its own data directory, with its own PostgreSQL and Valkey."""
 
-    def __init__(self, data_dir: Path, **settings: str) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        host: str = "127.0.0.1",
+        command: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
+        """Nothing is started yet; *command* becomes the server in the end, such as `ip netns exec NAME`."""
         self.data_dir = data_dir
+        self.host = host
+        self._command = command
         self.port = free_port()
         self.log_file = data_dir / "server.log"
         self.process: asyncio.subprocess.Process | None = None
@@ -36,7 +47,7 @@ class RunningServer:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("TELESRV_")},
             "TELESRV_DATA_DIR": str(self.data_dir),
-            "TELESRV_LISTEN": f"127.0.0.1:{self.port}",
+            "TELESRV_LISTEN": f"{self.host}:{self.port}",
             "TELESRV_METRICS_LISTEN": "",
             "TELESRV_DEV_AUTH_CODE": "12345",
             "TELESRV_MESSAGE_RATE_LIMIT": "0",
@@ -57,12 +68,11 @@ class RunningServer:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "telesrv",
+                *(*self._command, sys.executable, "-m", "telesrv"),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 env=self.environment,
+                start_new_session=True,
             )
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
@@ -83,6 +93,12 @@ class RunningServer:
         assert self.process is not None
         self.process.kill()
         await self.process.wait()
+
+    async def signal_all(self, signum: signal.Signals) -> int:
+        """Sends a signal to the server's whole process group, as a terminal does; returns its exit code."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signum)
+        return await self.process.wait()
 
     def worker_pids(self) -> list[int]:
         """Returns the process ids of the workers that live now."""

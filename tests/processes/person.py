@@ -1,0 +1,149 @@
+"""A client that chooses which worker it talks to, and notes all it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from telesrv.tl import functions, mt, types
+from tests.mtproto.exchange_client import ClientExchange
+from tests.support.raw_client import Link, RawClient
+from tests.support.running import RunningServer
+
+CODE = "12345"
+PHONES = itertools.count(15_600_001)
+RANDOM_IDS = itertools.count(1)
+LONGEST_S = 30.0
+"""Only a failure takes so long."""
+
+
+async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]], what: str) -> Any:
+    """Returns what *condition* gives, once that is true."""
+    deadline = time.monotonic() + LONGEST_S
+    while True:
+        value: Any = condition()
+        if asyncio.iscoroutine(value):
+            value = await value
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        await asyncio.sleep(0.02)
+
+
+def holder(pids: list[int], link: Link) -> int | None:
+    """Returns which of the processes has accepted the link."""
+    host, port = link.writer.get_extra_info("sockname")[:2]
+    remote = f"{int.from_bytes(bytes(map(int, host.split('.'))), 'little'):08X}:{port:04X}"
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[2] == remote and f"socket:[{fields[9]}]" in _sockets(pid):
+                return pid
+    return None
+
+
+def _sockets(pid: int) -> set[str]:
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found.add(str(descriptor.readlink()))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+class Person(RawClient):
+    """One device of one account, in one session."""
+
+    def __init__(self, server: RunningServer) -> None:
+        super().__init__(server.port, server.data_dir, server.host)
+        self.server = server
+        self.user_id = 0
+        self.phone = ""
+        self.heard: list[tuple[int, Any]] = []
+        """(msg_id, message) of everything that came, in order."""
+
+    async def connect_to(self, pid: int) -> None:
+        """Opens a link to one worker in place of the one before: the kernel gives links to any of them."""
+        await self.close()
+        while True:
+            link = await Link.open(self.port, self.host)
+            link.send(ClientExchange(self._rsa_key).begin())
+            assert await link.receive() is not None  # so it is accepted
+            if holder([pid], link) == pid:
+                self.link = link
+                return
+            await link.close()
+
+    async def join(self, pid: int | None = None, phone: str = "") -> Person:
+        """Connects (to that worker) and logs in, to a new account or that of *phone*."""
+        await self.connect()
+        if pid is not None:
+            await self.connect_to(pid)
+        await self.learn_salt()
+        self.phone = phone or f"{next(PHONES)}"
+        settings = types.CodeSettings()
+        sent = await self.ask(
+            functions.auth.SendCode(phone_number=self.phone, api_id=1, api_hash="0" * 32, settings=settings)
+        )
+        fields = {"phone_number": self.phone, "phone_code_hash": sent.phone_code_hash}
+        answer = await self.ask(functions.auth.SignIn(**fields, phone_code=CODE))
+        if isinstance(answer, types.auth.AuthorizationSignUpRequired):
+            answer = await self.ask(functions.auth.SignUp(**fields, first_name="P", last_name=""))
+        assert isinstance(answer, types.auth.Authorization), answer
+        self.user_id = answer.user.id
+        return self
+
+    async def peer(self, other: Person) -> types.InputPeerUser:
+        """Returns the other as this account may name it."""
+        contact = types.InputPhoneContact(client_id=1, phone=other.phone, first_name="O", last_name="")
+        answer = await self.ask(functions.contacts.ImportContacts(contacts=[contact]))
+        (user,) = answer.users
+        return types.InputPeerUser(user_id=user.id, access_hash=user.access_hash)
+
+    async def say(self, peer: types.InputPeerUser, text: str) -> Any:
+        """Sends a text; returns the answer."""
+        query = functions.messages.SendMessage(peer=peer, message=text, random_id=next(RANDOM_IDS))
+        answer = await self.ask(query)
+        assert not isinstance(answer, mt.RpcError), answer
+        return answer
+
+    async def receive(self) -> list[tuple[int, Any]] | None:
+        """Returns the next packet's messages, which are noted, and acknowledges nothing."""
+        messages = await super().receive()
+        self.heard += messages or []
+        return messages
+
+    def acknowledge(self) -> None:
+        """Acknowledges all that came so far."""
+        ids = [msg_id for msg_id, _ in self.heard if msg_id & 3]
+        self.send(mt.MsgsAck(msg_ids=ids[-1000:]), seq_no=self.next_seq_no(content_related=False))
+
+    async def hear(self, text: str) -> None:
+        """Returns once a message with this text was pushed, also before."""
+        while text not in self.texts():
+            messages = await self.receive()
+            assert messages is not None, f"closed while waiting for {text!r}"
+
+    def texts(self) -> list[str]:
+        """The texts of all pushed messages, in the order they came."""
+        return [
+            update.message.message
+            for _, message in self.heard
+            for update in getattr(message, "updates", ())
+            if isinstance(update, types.UpdateNewMessage)
+        ]
+
+    def heard_of(self, kind: type) -> int:
+        """Returns how many messages of a class came."""
+        return sum(isinstance(message, kind) for _, message in self.heard)
+
+    async def ping(self) -> None:
+        """Returns when all that was sent before has come."""
+        ping_id = next(RANDOM_IDS)
+        self.send(mt.Ping(ping_id=ping_id))
+        await self.wait_for(mt.Pong, ping_id=ping_id)
