@@ -37,8 +37,24 @@ _RECONNECT_S: Final = 0.2
 class Bus:
     """This process's end of the bus."""
 
-    def __init__(self, redis: Redis, node: int, on_gap: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        node: int,
+        *,
+        on_heard: Callable[[int], None],
+        on_gap: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            redis: the connections.
+            node: this process's number.
+            on_heard: told of each message which node it came from.
+            on_gap: told when messages may have passed by unheard.
+        """
         self._redis = redis
+        self._on_heard = on_heard
         self._on_gap = on_gap
         self._node = node
         self._ids = itertools.count(1)
@@ -48,6 +64,7 @@ class Bus:
         self._tasks: set[asyncio.Task[None]] = set()
         self._reader: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
+        self._is_open = False
 
     def on(self, kind: str, handler: Handler, *, inline: bool = False) -> None:
         """Has messages of *kind* handled; *inline* ones in order, so their handler must not wait for the
@@ -141,7 +158,9 @@ class Bus:
             except asyncio.CancelledError:
                 raise
             except Exception as error:
-                log.warning("the bus lost its connection; it opens another", error=type(error).__name__)
+                if self._is_open:  # once, however long Redis is away
+                    log.warning("the bus lost its connection; it opens another", error=type(error).__name__)
+                self._is_open = False
             await asyncio.sleep(_RECONNECT_S)
 
     async def _read_connection(self) -> None:
@@ -167,6 +186,7 @@ class Bus:
         if self._subscribed.is_set():
             self._spawn(self._on_gap())
         self._subscribed.set()
+        self._is_open = True
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -185,6 +205,8 @@ class Bus:
         except (ValueError, KeyError, TypeError):
             log.warning("a message on the bus cannot be read", size_bytes=len(frame))
             return
+        if not control:
+            self._on_heard(header["from"])
         if kind == "answer":
             future = self._waiting.pop(header["to"], None)
             if future is not None and not future.done():
@@ -205,7 +227,7 @@ class Bus:
             answer = await handler(header, body)
             if "id" in header:
                 answer_header, answer_body = answer or ({}, b"")
-                full = {**answer_header, "kind": "answer", "to": header["id"]}
+                full = {**answer_header, "kind": "answer", "from": self._node, "to": header["id"]}
                 await self._publish(f"bus:{header['from']}", full, answer_body)
         except Unavailable as error:
             log.warning("a message on the bus could not be handled", kind=header["kind"], problem=str(error))

@@ -79,8 +79,10 @@ class Node:
         self._connections = connections
         self._on_lease_lost = on_lease_lost
         self._registry = store.sessions
-        self._bus = Bus(store.redis, lease.node, on_gap=self._on_gap)
+        self._bus = Bus(store.redis, lease.node, on_heard=self._on_heard, on_gap=self._on_gap)
         self._peers: set[int] = set()
+        self._trusted: set[int] = set()
+        self._trusted_until = float("-inf")
         self._beaten_at = float("-inf")
         self._suspects: dict[int, float] = {}
         self._entered: set[int] = set()
@@ -167,6 +169,11 @@ class Node:
         now = self._clock.monotonic()
         silent_s = now - self._beaten_at
         found, peers = await self._registry.beat(self.number, self._lease.holder)
+        if found is Beat.LOST:
+            # The others are not entered again yet, and are there.
+            self._trusted, self._trusted_until = set(self._peers), now + ALIVE_S
+        if now < self._trusted_until:
+            peers = peers | self._trusted
         gone, self._peers = self._peers - peers, peers
         self._suspects = {n: until for n, until in self._suspects.items() if until > now and n in peers}
         for node in gone:
@@ -200,6 +207,10 @@ class Node:
         await self._enter_all()
         await self._sessions.drop_foreign()
         self._hub.all_lost_updates()
+
+    def _on_heard(self, node: int) -> None:
+        """Trusts a node again that was silent: what it did not answer in time, it answers late."""
+        self._suspects.pop(node, None)
 
     async def _on_gap(self) -> None:
         """Makes good what the bus did not bring while it was away."""
@@ -237,10 +248,10 @@ class Node:
 
     async def _on_hello(self, header: Header, body: bytes) -> None:
         self._peers.add(header["from"])
-        self._suspects.pop(header["from"], None)
 
     async def _on_bye(self, header: Header, body: bytes) -> None:
         self._peers.discard(header["from"])
+        self._trusted.discard(header["from"])
 
     # Accounts
 
