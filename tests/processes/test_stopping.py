@@ -1,0 +1,73 @@
+"""However the server ends: completely, soon where it had a say, and nothing that was confirmed is lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from telesrv.tl import functions
+from tests.processes.person import Person, no_bug, until
+from tests.support.running import RunningServer
+
+STOP_S = 10.0
+"""What is promised of an ordinary stop."""
+
+
+def left_over(data_dir: Path) -> list[int]:
+    """Returns the processes that were started for a data directory and run still."""
+    mark = str(data_dir).encode()
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                said = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            except OSError:
+                continue  # it has just ended
+            if mark in said:
+                found.append(int(process.name))
+    return found
+
+
+async def end(server: RunningServer, way: str) -> None:
+    """Ends the server; returns when nothing of it runs."""
+    assert server.process is not None
+    began = time.monotonic()
+    if way == "kill":
+        await server.kill()
+    elif way == "terminate all":
+        assert await server.signal_all(signal.SIGTERM) == 0
+    else:
+        assert await server.signal_all(signal.SIGINT) == 0
+    if way != "kill":
+        assert time.monotonic() - began < STOP_S
+        assert not left_over(server.data_dir), server.log_text()[-4000:]
+    await until(lambda: not left_over(server.data_dir), "everything to end")
+
+
+async def test_every_way_to_end(directory: Path) -> None:
+    server = RunningServer(directory / "stopped", TELESRV_WORKERS="2", TELESRV_POSTGRES_MIN_CONNS="2")
+    await server.start()
+    anna, boris = Person(server), Person(server)
+    await anna.join()
+    await boris.join()
+    to_boris = await anna.peer(boris)
+    said = []
+    for way in ("kill", "terminate all", "interrupt all"):
+        said.append(f"before: {way}")
+        await anna.say(to_boris, said[-1])
+        await end(server, way)
+        await anna.receive_to_end()
+        if way == "interrupt all":
+            break
+        await server.start()
+        await anna.connect()
+        history = await anna.ask(
+            functions.messages.GetHistory(
+                peer=to_boris, offset_id=0, offset_date=0, add_offset=0, limit=10, max_id=0, min_id=0, hash=0
+            )
+        )
+        assert [message.message for message in history.messages] == said[::-1]
+    await anna.close()
+    await boris.close()
+    no_bug(server)
