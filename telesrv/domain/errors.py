@@ -23,6 +23,34 @@ class ReplyInvalid(DomainError):
     """The message replied to is not in this chat."""
 
 
+class MessageInvalid(DomainError):
+    """There is no such message in this chat."""
+
+
+class MessageNotModified(DomainError):
+    """The message is as the edit would make it."""
+
+
+class NotTheAuthor(DomainError):
+    """Only who wrote a message may edit it."""
+
+
+class EditTimeExpired(DomainError):
+    """The message is too old to be edited."""
+
+
+class EditForbidden(DomainError):
+    """The other side has blocked the author, so that the edit would not reach it."""
+
+
+class DeleteForbidden(DomainError):
+    """The other side has blocked the caller, who may delete the own copies only."""
+
+
+class NotModified(DomainError):
+    """Everything is as the request would make it."""
+
+
 class PhoneOccupied(DomainError):
     """The phone number has an account."""
 

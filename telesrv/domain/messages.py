@@ -14,6 +14,14 @@ from telesrv.domain.peers import Peer
 MAX_TEXT_CODE_POINTS: Final = 4096
 MAX_PAGE: Final = 100
 """The most rows one history or difference page holds."""
+MAX_CHANGED: Final = 1_000
+"""The most messages that one call deletes or marks."""
+EDIT_TIME_S: Final = 172_800
+"""How long after it was sent a message to somebody else may be edited."""
+PINNED: Final = 1
+"""The bit of a box's flags that says that the message is pinned."""
+FROM_SCHEDULED: Final = 2
+"""The bit that says that it was sent at a time set before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,20 @@ class ReplyTo:
     quote_text: str | None = None
     quote_entities: tuple[Entity, ...] = ()
     quote_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardHeader:
+    """Where a forwarded message was first written."""
+
+    date: int
+    """When it was first sent."""
+    from_user_id: int = 0
+    """The first author; 0 when the author hides behind a name."""
+    from_name: str | None = None
+    saved_from: Peer | None = None
+    """In one's own saved messages: the chat that it was taken from, and its id there."""
+    saved_from_box_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +87,16 @@ class MessageBox:
     """The other side's box_id of the same message; 0 when the other side has none."""
     flags: int = 0
     pts: int = 0
-    """The owner's pts of the event that last changed it."""
+    """The owner's pts of the event that last changed its text."""
+    random_id: int = 0
+    """What its author sent it by, in the author's own box; 0 in the other."""
+    expires_at: int | None = None
+    """When it is deleted by itself; None: never."""
+    fwd: ForwardHeader | None = None
+
+    @property
+    def pinned(self) -> bool:
+        return bool(self.flags & PINNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +119,9 @@ class SendRequest:
     session_id: int = 0
     digest: bytes = b""
     """SHA-256 of what the request asks for; a repeat with another digest is a conflict."""
+    fwd: ForwardHeader | None = None
+    flags: int = 0
+    """Of both boxes from the beginning: FROM_SCHEDULED or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +156,27 @@ class ReadOutcome:
     """The reader's pts after it."""
     pts_count: int
     """0 when nothing moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """What a change of several messages did to the owner's log."""
+
+    pts: int
+    """The owner's pts after it."""
+    pts_count: int
+    """How many messages changed; 0 when none did."""
+    more: bool = False
+    """There is more to change: the same call again goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """An edited message as its author has it, and what the edit was logged under."""
+
+    box: MessageBox
+    pts: int
+    pts_count: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ class EventKind(IntEnum):
     EDIT_MESSAGE = 8
     """peer, box_id; the body is read from the box when it is shown."""
     DELETE_MESSAGES = 9
-    """payload box_ids; covers as many pts as it names boxes."""
+    """payload box_ids; covers as many pts as it names boxes. And unread: [peer type, peer id,
+    read_inbox_max_id, unread_count] of each chat in which an unread message was deleted."""
     PINNED_MESSAGES = 10
     """peer; payload box_ids, pinned; covers as many pts as it names boxes."""
     CONTENTS_READ = 11
@@ -79,6 +80,10 @@ class EventKind(IntEnum):
     """payload phone."""
     ACCOUNT_DELETED = 26
     """peer: that account is gone."""
+
+
+SHOWS_BOX: Final = frozenset({EventKind.NEW_MESSAGE, EventKind.EDIT_MESSAGE})
+"""The kinds that show the message of their box_id as it stands when shown; nothing when it is gone."""
 
 
 @dataclass(frozen=True, slots=True)

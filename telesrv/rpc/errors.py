@@ -51,6 +51,10 @@ _NAMES: Final[dict[type[domain.DomainError], str]] = {
     domain.RandomIdConflict: "RANDOM_ID_DUPLICATE",
     domain.PeerInvalid: "PEER_ID_INVALID",
     domain.ReplyInvalid: "REPLY_MESSAGE_ID_INVALID",
+    domain.MessageInvalid: "MESSAGE_ID_INVALID",
+    domain.MessageNotModified: "MESSAGE_NOT_MODIFIED",
+    domain.EditTimeExpired: "MESSAGE_EDIT_TIME_EXPIRED",
+    domain.NotModified: "CHAT_NOT_MODIFIED",
     domain.PhoneOccupied: "PHONE_NUMBER_OCCUPIED",
     domain.UsernameOccupied: "USERNAME_OCCUPIED",
     domain.UsernameNotModified: "USERNAME_NOT_MODIFIED",
@@ -62,6 +66,14 @@ _NAMES: Final[dict[type[domain.DomainError], str]] = {
 }
 
 
+_FORBIDDEN: Final[dict[type[domain.DomainError], str]] = {
+    domain.NotTheAuthor: "MESSAGE_AUTHOR_REQUIRED",
+    domain.EditForbidden: "EDIT_MESSAGES_FORBIDDEN",
+    domain.DeleteForbidden: "DELETE_MESSAGES_FORBIDDEN",
+}
+"""Those that are a matter of rights."""
+
+
 def of_domain(error: domain.DomainError) -> RpcError | None:
     """Returns the public name of a domain error, or None when it has none: then its raising is a bug."""
     if isinstance(error, domain.FloodWait):
@@ -69,6 +81,8 @@ def of_domain(error: domain.DomainError) -> RpcError | None:
     for kind in type(error).__mro__:
         if kind in _NAMES:
             return bad_request(_NAMES[kind])
+        if kind in _FORBIDDEN:
+            return RpcError(FORBIDDEN, _FORBIDDEN[kind])
     return None
 
 

@@ -17,7 +17,10 @@ from telesrv.store.codes import CodeStore
 from telesrv.store.committer import Committer
 from telesrv.store.compat import CompatStore
 from telesrv.store.contacts import ContactStore
+from telesrv.store.contents import ContentStore
+from telesrv.store.deletes import DeleteStore
 from telesrv.store.dialogs import DialogStore
+from telesrv.store.edits import EditStore
 from telesrv.store.events import EventLog
 from telesrv.store.gaps import GapStore
 from telesrv.store.ids import Ids
@@ -90,6 +93,9 @@ class Store:
         )
         self.reads = Committer(ReadWriter(pool, self.events, marks), config.wait_s)
         self.messages = MessageStore(pool, self.sends, self.reads)
+        self.edits = EditStore(pool, self.events)
+        self.deletes = DeleteStore(pool, self.events, marks)
+        self.contents = ContentStore(pool, self.events, marks)
         self.dialogs = DialogStore(pool)
         self.updates = UpdateStore(
             pool, self.ids, self.events, marks, self.signals, clock, config.reservation_s

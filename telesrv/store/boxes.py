@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from telesrv.domain.messages import Entity, MessageBox, ReplyTo
+from telesrv.domain.messages import Entity, ForwardHeader, MessageBox, ReplyTo
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.store.pool import Record
 
 PEER_TYPES: Final = {peer_type.value: peer_type for peer_type in PeerType}
 COLUMNS: Final = """b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.from_user_id, b.outgoing,
     b.message_id, b.date, b.text, b.entities, b.silent, b.noforwards, b.reply_to_box_id, b.reply_quote,
-    b.edit_date, b.media, b.media_unread, b.reaction_unread, b.peer_box_id, b.flags, b.pts"""
+    b.edit_date, b.media, b.media_unread, b.reaction_unread, b.peer_box_id, b.flags, b.pts,
+    b.random_id, b.expires_at, b.fwd"""
 
 # Reads boxes of one owner, deleted ones left out.
 SQL_GET: Final = f"""
@@ -52,7 +53,7 @@ def box_from_row(row: Record) -> MessageBox:
 def box_of(values: tuple[Any, ...]) -> MessageBox:
     """Returns the box whose `COLUMNS` have *values*."""
     owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text = values[:9]
-    entities, silent, noforwards, reply_to_box_id, reply_quote, edit_date, *rest = values[9:]
+    entities, silent, noforwards, reply_to_box_id, reply_quote, edit_date, *rest, fwd = values[9:]
     return MessageBox(
         owner_user_id,
         box_id,
@@ -65,10 +66,33 @@ def box_of(values: tuple[Any, ...]) -> MessageBox:
         entities_from_json(entities) if entities else (),
         silent,
         noforwards,
-        None if reply_to_box_id is None else _reply_to(reply_to_box_id, reply_quote),
+        None if reply_to_box_id is None else reply_to_of(reply_to_box_id, reply_quote),
         edit_date,
-        *rest,
+        *(*rest, fwd_from_json(fwd)),
     )
+
+
+def fwd_to_json(fwd: ForwardHeader | None) -> dict[str, Any] | None:
+    """Returns where a message was first written as it is stored."""
+    if fwd is None:
+        return None
+    stored: dict[str, Any] = {"date": fwd.date}
+    if fwd.from_user_id:
+        stored["from"] = fwd.from_user_id
+    if fwd.from_name is not None:
+        stored["name"] = fwd.from_name
+    if fwd.saved_from is not None:
+        stored["saved"] = [fwd.saved_from.type, fwd.saved_from.id, fwd.saved_from_box_id]
+    return stored
+
+
+def fwd_from_json(stored: Mapping[str, Any] | None) -> ForwardHeader | None:
+    """Returns what `fwd_to_json` was given."""
+    if stored is None:
+        return None
+    peer_type, peer_id, box_id = stored.get("saved", (0, 0, 0))
+    saved = Peer(PeerType(peer_type), peer_id) if peer_type else None
+    return ForwardHeader(stored["date"], stored.get("from", 0), stored.get("name"), saved, box_id)
 
 
 def quote_to_json(reply_to: ReplyTo | None) -> dict[str, Any] | None:
@@ -82,7 +106,8 @@ def quote_to_json(reply_to: ReplyTo | None) -> dict[str, Any] | None:
     }
 
 
-def _reply_to(box_id: int, quote: Mapping[str, Any] | None) -> ReplyTo:
+def reply_to_of(box_id: int, quote: Mapping[str, Any] | None) -> ReplyTo:
+    """Returns the reply whose quote is stored as *quote*."""
     if quote is None:
         return ReplyTo(box_id)
     return ReplyTo(box_id, quote["text"], entities_from_json(quote["entities"]), quote["offset"])

@@ -75,7 +75,7 @@ SQL_EVENTS: Final = f"""
 SELECT {EVENT_COLUMNS}, {COLUMNS}
 FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
-LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind = 1
+LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind IN (1, 8)
     AND NOT b.deleted
 """
 # Reads the same, and the stored marks of the users, for those whose mark is not known yet.

@@ -20,6 +20,7 @@ from telesrv.clock import Clock
 from telesrv.domain.errors import DomainError, PeerInvalid, RandomIdConflict, ReplyInvalid, Unavailable
 from telesrv.domain.messages import SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID, PeerType
+from telesrv.domain.updates import bucket_of
 from telesrv.store.boxes import SQL_GET_MANY, box_from_row
 from telesrv.store.events import EventLog
 from telesrv.store.ids import Grant, Ids
@@ -28,10 +29,11 @@ from telesrv.store.send_rows import SQL_WRITE, Verdict, rows_of, wants_of
 
 Outcome = SentMessage | DomainError
 _TRIES: Final = 8
-_SENT, _EXISTS, _BLOCKED, _REPLIED = 1, 2, 3, 4
+_SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES = 1, 2, 3, 4, 5
 _REACHES, _STOPS = Verdict(reaches=True), Verdict(reaches=False)
 
-# Looks up for a batch: what was sent before, which recipients exist, who is blocked, what is replied to.
+# Looks up for a batch: what was sent before, which recipients exist, who is blocked, what is replied to,
+# where messages expire.
 SQL_LOOK_UP: Final = """
 SELECT 1 AS what, q.i, p.sender_box_id AS box_id, p.sender_pts AS pts, p.date, p.digest
 FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS q(i, sender, random_id)
@@ -50,6 +52,11 @@ SELECT 4, q.i, b.peer_box_id, 0, 0, NULL
 FROM unnest($5::int[], $6::bigint[], $7::bigint[], $8::int[]) AS q(i, sender, recipient, reply_to)
 JOIN message_boxes b ON b.owner_user_id = q.sender AND b.box_id = q.reply_to
 WHERE b.peer_type = 1 AND b.peer_id = q.recipient AND NOT b.deleted
+UNION ALL
+SELECT 5, q.i, t.period_s, 0, 0, NULL
+FROM unnest($1::int[], $9::smallint[], $2::bigint[], $4::bigint[]) AS q(i, bucket, sender, recipient)
+JOIN history_ttl t ON t.bucket = q.bucket AND t.owner_user_id = q.sender AND t.peer_type = 1
+    AND t.peer_id = q.recipient
 """
 
 
@@ -174,7 +181,14 @@ class BatchWriter:
                     request.peer.id in (SERVICE_USER_ID, request.sender_user_id) or (_BLOCKED, i) in found
                 ):
                     verdict = _STOPS
-                live[i] = Verdict(verdict.reaches, replied["box_id"]) if replied else verdict
+                expires = found.get((_EXPIRES, i))
+                if replied or expires:
+                    verdict = Verdict(
+                        verdict.reaches,
+                        replied["box_id"] if replied else 0,
+                        expires["box_id"] if expires else 0,
+                    )
+                live[i] = verdict
         if repeated:
             outcomes.update(await self._repeated(requests, repeated))
         return outcomes, live
@@ -213,6 +227,7 @@ def look_up_columns(requests: Sequence[SendRequest]) -> list[list[Any]]:
         [request.sender_user_id for _, request, _ in replies],
         [request.peer.id for _, request, _ in replies],
         [reply_to.box_id for _, _, reply_to in replies],
+        [bucket_of(request.sender_user_id) for request in requests],
     ]
 
 

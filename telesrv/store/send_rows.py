@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from telesrv.domain.messages import MessageBox, ReplyTo, SendRequest, SentMessage
+from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.updates import bucket_of
-from telesrv.store.boxes import entities_to_json, quote_to_json
+from telesrv.store.boxes import entities_to_json, fwd_to_json, quote_to_json
 from telesrv.store.ids import Grant, MessageIds, Want
 from telesrv.store.pool import to_json
 
@@ -28,14 +28,15 @@ SQL_WRITE: Final = """
 WITH m AS MATERIALIZED (
     SELECT sender, random_id, message_id, peer_type, peer_id, date, text, entities::jsonb AS entities, digest,
         box_id, pts, there, there_box_id, there_pts, silent, noforwards, reply_to, reply_there,
-        quote::jsonb AS quote, exclude_key, exclude_session, bucket, there_bucket
+        quote::jsonb AS quote, exclude_key, exclude_session, bucket, there_bucket, flags, expires_at,
+        fwd::jsonb AS fwd
     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::int[],
         $7::text[], $8::text[], $9::bytea[], $10::int[], $11::int[], $12::bigint[], $13::int[], $14::int[],
         $15::boolean[], $16::boolean[], $17::int[], $18::int[], $19::text[], $20::bigint[], $21::bigint[],
-        $22::smallint[], $23::smallint[])
+        $22::smallint[], $23::smallint[], $24::int[], $25::int[], $26::text[])
         AS q(sender, random_id, message_id, peer_type, peer_id, date, text, entities, digest, box_id, pts,
         there, there_box_id, there_pts, silent, noforwards, reply_to, reply_there, quote, exclude_key,
-        exclude_session, bucket, there_bucket)
+        exclude_session, bucket, there_bucket, flags, expires_at, fwd)
 ), side AS MATERIALIZED (
     SELECT sender AS owner, box_id, pts, peer_type, peer_id, true AS outgoing, date, random_id, exclude_key,
         exclude_session, bucket
@@ -59,13 +60,15 @@ WITH m AS MATERIALIZED (
 ), box AS (
     INSERT INTO message_boxes
         (owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text, entities,
-        silent, noforwards, reply_to_box_id, reply_quote, peer_box_id, pts)
+        silent, noforwards, reply_to_box_id, reply_quote, peer_box_id, pts, flags, expires_at, fwd,
+        random_id)
     SELECT sender, box_id, peer_type, peer_id, sender, true, message_id, date, text, entities, silent,
-        noforwards, reply_to, quote, there_box_id, pts
+        noforwards, reply_to, quote, there_box_id, pts, flags, expires_at, fwd, random_id
     FROM m WHERE box_id > 0
     UNION ALL
     SELECT there, there_box_id, 1, sender, sender, false, message_id, date, text, entities, silent,
-        noforwards, reply_there, CASE WHEN reply_there IS NOT NULL THEN quote END, box_id, there_pts
+        noforwards, reply_there, CASE WHEN reply_there IS NOT NULL THEN quote END, box_id, there_pts, flags,
+        expires_at, fwd, 0
     FROM m WHERE there_box_id > 0
     ORDER BY 1, 2
     ON CONFLICT (owner_user_id, box_id) DO NOTHING
@@ -91,7 +94,7 @@ WITH m AS MATERIALIZED (
 ), owed AS (
     INSERT INTO dispatch_outbox
         (bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, created_at_ms)
-    SELECT bucket, owner, pts, exclude_key, exclude_session, $24
+    SELECT bucket, owner, pts, exclude_key, exclude_session, $27
     FROM side ORDER BY bucket, owner, pts
     ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
 )
@@ -115,6 +118,8 @@ class Verdict:
     """Whether the other side gets a copy."""
     reply_there: int = 0
     """The id of what it replies to on the other side; 0 when that side has no such message."""
+    ttl_s: int = 0
+    """After how long it is deleted by itself; 0: never."""
 
 
 def wants_of(requests: Sequence[SendRequest], live: Mapping[int, Verdict]) -> list[Want]:
@@ -187,25 +192,28 @@ def rows_of(
                 request.session_id,
                 bucket_of(here),
                 bucket_of(there),
+                request.flags,
+                request.date + verdict.ttl_s if verdict.ttl_s else None,
+                to_json(fwd_to_json(request.fwd)),
             )
         )
         if is_service:
-            box = _box(request, message_id, there, there_box_id, Peer.user(here), there_pts, box_id, None)
+            box = _box(request, verdict, message_id, there, there_box_id, Peer.user(here), there_pts, box_id)
         else:
-            box = _box(request, message_id, here, box_id, peer, pts, there_box_id, reply_to)
+            box = _box(request, verdict, message_id, here, box_id, peer, pts, there_box_id)
         sent[i] = SentMessage(box, box.pts, 1)
     return sent, [*zip(*rows, strict=True), now_ms]
 
 
 def _box(
     request: SendRequest,
+    verdict: Verdict,
     message_id: int,
     owner: int,
     box_id: int,
     peer: Peer,
     pts: int,
     peer_box_id: int,
-    reply_to: ReplyTo | None,
 ) -> MessageBox:
     return MessageBox(
         owner_user_id=owner,
@@ -219,7 +227,11 @@ def _box(
         entities=request.entities,
         silent=request.silent,
         noforwards=request.noforwards,
-        reply_to=reply_to,
+        reply_to=request.reply_to,
         peer_box_id=peer_box_id,
+        flags=request.flags,
         pts=pts,
+        random_id=request.random_id,
+        expires_at=request.date + verdict.ttl_s if verdict.ttl_s else None,
+        fwd=request.fwd,
     )

@@ -17,6 +17,7 @@ from telesrv.clock import Clock
 from telesrv.domain.messages import MAX_PAGE, MessageBox
 from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.updates import (
+    SHOWS_BOX,
     DeviceState,
     Difference,
     Event,
@@ -104,7 +105,7 @@ class UpdateStore:
         return UpdatesState(pts, int(self._clock.time()), int(unread))
 
     async def difference(self, user_id: int, pts: int, limit: int = MAX_PAGE) -> Difference:
-        """Returns the contiguous events after *pts*, at most 100, and the current boxes of new messages.
+        """Returns the contiguous events after *pts*, at most 100, and the boxes of new and edited messages.
 
         At a hole with committed events behind it and none before it, waits a few seconds for the hole to be
         filled. A *pts* beyond the log gives nothing and the sound state; a negative one counts as 0.
@@ -118,9 +119,7 @@ class UpdateStore:
             head = await self._wait_at_hole(user_id, pts)
         rows = await self._pool.fetch(SQL_DIFFERENCE, user_id, pts, head, limit) if head > pts else []
         events = [event_from_row(row) for row in rows]
-        boxes = await self._boxes(
-            user_id, [event.box_id for event in events if event.kind is EventKind.NEW_MESSAGE]
-        )
+        boxes = await self._boxes(user_id, {event.box_id for event in events if event.kind in SHOWS_BOX})
         events = _fitting(events, boxes)
         if events:
             head_given = events[-1].pts
@@ -164,7 +163,7 @@ class UpdateStore:
         ]
         if len(events) > most:
             return None
-        boxes = await self._boxes(user_id, [e.box_id for e in events if e.kind is EventKind.NEW_MESSAGE])
+        boxes = await self._boxes(user_id, {e.box_id for e in events if e.kind in SHOWS_BOX})
         bucket = bucket_of(user_id)
         return [
             OutboxItem(OutboxRow(bucket, user_id, event.pts, 0, 0, 0), event, boxes.get(event.box_id))
@@ -274,7 +273,7 @@ def _fitting(events: list[Event], boxes: Mapping[int, MessageBox]) -> list[Event
     """Returns the first events whose texts together are not too long for one answer."""
     size = 0
     for count, event in enumerate(events):
-        box = boxes.get(event.box_id) if event.kind is EventKind.NEW_MESSAGE else None
+        box = boxes.get(event.box_id) if event.kind in SHOWS_BOX else None
         size += len(box.text) if box else 0
         if size > _PAGE_TEXT and count:
             return events[:count]

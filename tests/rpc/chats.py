@@ -145,6 +145,17 @@ class Server:
         mine = [item for item in rows if item.row.target_user_id == user_id]
         return await PushBuilder(self.store).build(user_id, mine)
 
+    async def pushes_of(self, user_ids: Iterable[int]) -> dict[int, list[Push]]:
+        """Claims every row of the outbox and returns the pushes of some accounts, in order."""
+        owed: dict[int, list[OutboxItem]] = {user_id: [] for user_id in user_ids}
+        for bucket in range(BUCKETS):
+            while items := await self.store.outbox.claim(bucket):
+                for item in items:
+                    owed.get(item.row.target_user_id, []).append(item)
+                await self.store.outbox.done([item.row for item in items])
+        builder = PushBuilder(self.store)
+        return {user_id: await builder.build(user_id, items) for user_id, items in owed.items()}
+
 
 @asynccontextmanager
 async def running(
@@ -196,6 +207,19 @@ class Replica:
                 self.unread[update.peer.user_id] = update.still_unread_count
             case types.UpdateReadHistoryOutbox():
                 self.read_outbox[update.peer.user_id] = update.max_id
+            case types.UpdateEditMessage():
+                self.messages[update.message.id] = update.message
+            case types.UpdateDeleteMessages():
+                for box_id in update.messages:
+                    self.remove(box_id)
+            case types.UpdatePinnedMessages():
+                for box_id in update.messages:
+                    if box_id in self.messages:
+                        self.messages[box_id].pinned = update.pinned
+            case types.UpdateReadMessagesContents():
+                for box_id in update.messages:
+                    if box_id in self.messages:
+                        self.messages[box_id].media_unread = False
             case types.UpdateMessageID():
                 self.message_ids[update.random_id] = update.id
 
@@ -205,10 +229,22 @@ class Replica:
             peer_id = message.peer_id.user_id
             self.unread[peer_id] = self.unread.get(peer_id, 0) + 1
 
-    def follow_pushes(self, pushes: Iterable[Push], device: Device) -> None:
-        """Applies the pushes that this device's session gets, and its own answers' pts for the others."""
+    def remove(self, box_id: int) -> None:
+        """Takes a message out, and out of what is unread."""
+        message = self.messages.pop(box_id, None)
+        if message is None or message.out:
+            return
+        peer_id = message.peer_id.user_id
+        if box_id > self.read_inbox.get(peer_id, 0):
+            self.unread[peer_id] -= 1
+
+    def follow_pushes(self, pushes: Iterable[Push], device: Device, *, all_sessions: bool = False) -> None:
+        """Applies the pushes that this device's session gets, and its own answers' pts for the others.
+
+        With *all_sessions* nothing is left out, as for another session of the account.
+        """
         for push in pushes:
-            if push.exclude_auth_key_id == device.caller.auth_key_id:
+            if push.exclude_auth_key_id == device.caller.auth_key_id and not all_sessions:
                 assert push.exclude_session_id == device.caller.session_id
                 self.pts = push.pts
                 continue

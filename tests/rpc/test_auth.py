@@ -43,7 +43,9 @@ async def test_a_new_number_signs_up(server: Server) -> None:
     assert await device.call(functions.users.GetUsers(id=[types.InputUserSelf()])) == [user]
 
 
-async def test_a_known_number_signs_in_and_the_code_goes_to_its_devices_and_its_sender(server: Server) -> None:
+async def test_a_known_number_signs_in_and_the_code_goes_to_its_devices_and_its_sender(
+    server: Server,
+) -> None:
     first, phone = await server.account()
     second = await server.device()
     server.outbox.sent.clear()

@@ -46,13 +46,14 @@ async def test_one_message_is_a_cluster_of_nine_rows(store: Store) -> None:
         date=DATE,
         text="hi",
         entities=(Entity("bold", 0, 2),),
+        random_id=77,
         peer_box_id=1,
         pts=1,
     )
     assert (sent.pts, sent.pts_count, sent.duplicate) == (1, 1, False)
     assert (await store.messages.get(ANNA, [1]))[1] == sent.box
     theirs = (await store.messages.get(BORIS, [1]))[1]
-    assert theirs == replace(sent.box, owner_user_id=BORIS, peer=Peer.user(ANNA), outgoing=False)
+    assert theirs == replace(sent.box, owner_user_id=BORIS, peer=Peer.user(ANNA), outgoing=False, random_id=0)
     mine = (await store.dialogs.page(ANNA)).dialogs[0]
     assert (mine.peer, mine.top_box_id, mine.unread_count) == (Peer.user(BORIS), 1, 0)
     hers = (await store.dialogs.page(BORIS)).dialogs[0]

@@ -41,6 +41,9 @@ SELECT owner, 1, peer, peer, peer FROM generate_series(1, 400) owner, generate_s
 INSERT INTO user_update_events (user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id)
 SELECT owner, pts, 1, 1 + pts % 3, 0, 1, 5, pts
 FROM generate_series(1, 400) owner, generate_series(1, 200) pts;
+INSERT INTO history_ttl (bucket, owner_user_id, peer_type, peer_id, period_s, set_at, due_at)
+SELECT owner % 64, owner, 1, peer, 86400, 0, owner
+FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO update_marks (user_id, pts) SELECT owner, 100 FROM generate_series(1, 8000) owner;
 INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
 SELECT owner, 1, peer, 0 FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
@@ -74,7 +77,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
 IN_ORDER = {"older", "newer", "page", "difference", "before_date", "walk", "read_date"}
 """Statements that read a page off an index, without sorting a whole chat or log."""
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
-    "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [0, 1], [7, 8], [9, 10], [1, 2])),
+    "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [0, 1], [7, 8], [9, 10], [1, 2], [3, 4])),
     "get_many": (boxes.SQL_GET_MANY, ([7, 8], [1, 2], False)),
     "highest": (ids.SQL_HIGHEST, (7,)),
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
@@ -140,7 +143,7 @@ async def test_plans(full_store: Store) -> None:
         plan = await explain(full_store, sql, *([[]] * columns))
         assert not scans_of(plan), name
         assert plan[0]["Conflict Resolution"] in ("NOTHING", "UPDATE"), name
-    plan = await explain(full_store, send_rows.SQL_WRITE, *([[]] * 23), 0)
+    plan = await explain(full_store, send_rows.SQL_WRITE, *([[]] * 26), 0)
     assert not scans_of(plan), "a batch is written without reading a table"
     written = [node["Relation Name"] for node in plan if node["Node Type"] == "ModifyTable"]
     assert len(written) == 5, written

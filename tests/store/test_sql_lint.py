@@ -28,6 +28,9 @@ OWNERS = {
     "users": "user_id",
     "authorizations": "user_id",
     "dispatch_outbox": "bucket",
+    "history_ttl": "bucket",
+    "default_history_ttl": "owner_user_id",
+    "scheduled_messages": "bucket",
 }
 """The partitioned tables and the column that every statement on them gives."""
 OVER_ALL_BUCKETS = {"SQL_STATS", "SQL_DUE"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from telesrv.domain.messages import MessageBox, ReplyTo, SentMessage
+from telesrv.domain.messages import FROM_SCHEDULED, ForwardHeader, MessageBox, ReplyTo, SentMessage
 from telesrv.domain.peers import PeerType
 from telesrv.rpc.convert.entities import entities_to_tl, mentioned_user_ids
 from telesrv.rpc.convert.peers import peer_to_tl
@@ -34,6 +34,24 @@ def message_to_tl(box: MessageBox) -> types.Message:
         message=box.text,
         entities=entities_to_tl(box.entities),
         edit_date=box.edit_date,
+        pinned=box.pinned,
+        from_scheduled=bool(box.flags & FROM_SCHEDULED),
+        ttl_period=None if box.expires_at is None else box.expires_at - box.date,
+        fwd_from=None if box.fwd is None else fwd_to_tl(box.fwd),
+    )
+
+
+def fwd_to_tl(fwd: ForwardHeader) -> types.MessageFwdHeader:
+    """Returns where a message was first written.
+
+    Spec: messages.forwardMessages.
+    """
+    return types.MessageFwdHeader(
+        date=fwd.date,
+        from_id=types.PeerUser(user_id=fwd.from_user_id) if fwd.from_user_id else None,
+        from_name=fwd.from_name,
+        saved_from_peer=None if fwd.saved_from is None else peer_to_tl(fwd.saved_from),
+        saved_from_msg_id=fwd.saved_from_box_id or None,
     )
 
 
@@ -67,6 +85,14 @@ def sent_to_tl(sent: SentMessage) -> types.UpdateShortSentMessage:
     )
 
 
+def fwd_user_ids(fwd: ForwardHeader) -> set[int]:
+    """Returns every account that the header of a forward shows."""
+    shown = {fwd.from_user_id} if fwd.from_user_id else set()
+    if fwd.saved_from is not None and fwd.saved_from.type is PeerType.USER:
+        shown.add(fwd.saved_from.id)
+    return shown
+
+
 def user_ids_of(boxes: Iterable[MessageBox]) -> set[int]:
     """Returns every account that the messages show: chat, author and mentions."""
     shown: set[int] = set()
@@ -75,6 +101,8 @@ def user_ids_of(boxes: Iterable[MessageBox]) -> set[int]:
         if box.peer.type is PeerType.USER:
             shown.add(box.peer.id)
         shown.update(mentioned_user_ids(box.entities))
+        if box.fwd is not None:
+            shown.update(fwd_user_ids(box.fwd))
         if box.reply_to is not None:
             shown.update(mentioned_user_ids(box.reply_to.quote_entities))
     return shown

@@ -69,6 +69,22 @@ def _user(user_id: int, access_hash: int, viewer_user_id: int, secret: bytes, er
     return peer
 
 
+def peer_from_tl(peer: types.TypePeer) -> Peer:
+    """Returns the peer that `peer_to_tl` was given.
+
+    Spec: Peers.
+    """
+    match peer:
+        case types.PeerUser():
+            return Peer.user(peer.user_id)
+        case types.PeerChat():
+            return Peer(PeerType.CHAT, peer.chat_id)
+        case types.PeerChannel():
+            return Peer(PeerType.CHANNEL, peer.channel_id)
+        case _:
+            assert_never(peer)
+
+
 def peer_to_tl(peer: Peer) -> types.TypePeer:
     """Returns the peer as TL has it.
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import PeerType
-from telesrv.domain.updates import Event, EventKind, UpdatesState
+from telesrv.domain.updates import SHOWS_BOX, Event, EventKind, UpdatesState
 from telesrv.domain.users import UserView
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_to_tl
@@ -49,7 +49,7 @@ def event_updates(
 
     Args:
         event: of the log of the account that the updates go to.
-        box: the message of a NEW_MESSAGE event, as it stands now; None when it is gone.
+        box: the message of an event of `SHOWS_BOX`, as it stands now; None when it is gone.
         views: holds at least the accounts of ``event_user_ids``; the missing are left out.
 
     Spec: Working with Updates.
@@ -196,8 +196,8 @@ def pushed_updates(
 
 def event_user_ids(event: Event, box: MessageBox | None) -> set[int]:
     """Returns every account that the updates of the event show."""
-    shown = user_ids_of([box]) if box is not None and event.kind is EventKind.NEW_MESSAGE else set()
-    if event.kind is EventKind.NEW_MESSAGE and box is None:
+    shown = user_ids_of([box]) if box is not None and event.kind in SHOWS_BOX else set()
+    if event.kind in SHOWS_BOX and box is None:
         return shown
     if event.peer is not None and event.peer.type is PeerType.USER:
         shown.add(event.peer.id)

@@ -51,7 +51,7 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     if request.random_id == 0:
         raise bad_request("RANDOM_ID_EMPTY")
-    formatted = _message_text(ctx, request)
+    formatted = message_text(ctx, request.message, request.entities)
     await ctx.store.limits.hit(
         "messages:send", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
     )
@@ -94,9 +94,18 @@ def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
         raise bad_request("SEND_AS_PEER_INVALID")
 
 
-def _message_text(ctx: Context, request: functions.messages.SendMessage) -> FormattedText:
+def message_text(
+    ctx: Context, text: str, entities: Iterable[types.TypeMessageEntity] | None
+) -> FormattedText:
+    """Returns a text of the caller's as it is stored.
+
+    Raises:
+        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
+
+    Spec: Styled text with message entities.
+    """
     try:
-        return clean_text(request.message, _entities(ctx, request.entities))
+        return clean_text(text, _entities(ctx, entities))
     except TextEmpty:
         raise bad_request("MESSAGE_EMPTY") from None
     except TextTooLong:
@@ -312,16 +321,6 @@ async def get_outbox_read_date(ctx: Context, request: functions.messages.GetOutb
     if date is None:
         raise bad_request("MESSAGE_NOT_READ_YET")
     return types.OutboxReadDate(date=date)
-
-
-@handler(functions.messages.ReadMessageContents)
-async def read_message_contents(ctx: Context, request: functions.messages.ReadMessageContents) -> object:
-    """Clears nothing: no message here has contents that could be unread.
-
-    Spec: messages.readMessageContents.
-    """
-    state = await ctx.store.updates.state(ctx.user_id)
-    return types.messages.AffectedMessages(pts=state.pts, pts_count=0)
 
 
 @handler(functions.messages.ReceivedMessages)

@@ -5,10 +5,14 @@ Spec: Working with Updates.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from telesrv.domain.messages import MAX_PAGE
+from telesrv.domain.peers import Peer
 from telesrv.domain.updates import DeviceState, Difference, EventKind
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl
+from telesrv.rpc.convert.peers import peer_from_tl
 from telesrv.rpc.convert.updates import SEQ, event_updates, event_user_ids, state_to_tl
 from telesrv.rpc.convert.users import users_to_tl
 from telesrv.rpc.errors import bad_request
@@ -54,6 +58,20 @@ async def _note_device(ctx: Context, pts: int) -> None:
     )
 
 
+def _incoming(difference: Difference) -> Counter[Peer]:
+    """Returns how many incoming messages of each chat the difference brings.
+
+    Clients take its messages first and its updates after them, so an unread count in it has to count the
+    messages that came after it too.
+    """
+    boxes = (
+        difference.boxes.get(event.box_id)
+        for event in difference.events
+        if event.kind is EventKind.NEW_MESSAGE
+    )
+    return Counter(box.peer for box in boxes if box is not None and not box.outgoing)
+
+
 async def _difference_to_tl(
     ctx: Context, difference: Difference
 ) -> types.updates.Difference | types.updates.DifferenceSlice:
@@ -63,13 +81,20 @@ async def _difference_to_tl(
     views = await ctx.store.users.views(ctx.user_id, shown) if shown else {}
     messages: list[types.TypeMessage] = []
     others: list[types.TypeUpdate] = []
+    coming = _incoming(difference)
     for event in difference.events:
         box = difference.boxes.get(event.box_id)
         if event.kind is not EventKind.NEW_MESSAGE:
-            others += event_updates(event, box, views)
+            updates = event_updates(event, box, views)
+            for update in updates:
+                if isinstance(update, types.UpdateReadHistoryInbox):
+                    update.still_unread_count += coming[peer_from_tl(update.peer)]
+            others += updates
             continue
         if box is None:
             continue
+        if not box.outgoing:
+            coming[box.peer] -= 1
         messages.append(message_to_tl(box))
         if event.random_id:
             others.append(types.UpdateMessageID(id=box.box_id, random_id=event.random_id))

@@ -1,0 +1,86 @@
+"""Editing messages that were sent, or are to be sent.
+
+Spec: messages.editMessage.
+"""
+
+from __future__ import annotations
+
+from telesrv.domain.messages import Edited
+from telesrv.domain.peers import MAX_ID
+from telesrv.rpc.context import Context
+from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
+from telesrv.rpc.convert.peers import peer_of
+from telesrv.rpc.errors import RpcError, bad_request
+from telesrv.rpc.handlers.messages import message_text, shown_users
+from telesrv.rpc.registry import handler
+from telesrv.tl import functions, types
+
+_TEXT_ONLY = (types.InputMediaEmpty, types.InputMediaWebPage)
+"""What clients send as the media of a text."""
+
+
+@handler(functions.messages.EditMessage)
+async def edit_message(ctx: Context, request: functions.messages.EditMessage) -> object:
+    """Gives the caller's own message another text, for everybody who has a copy.
+
+    Raises:
+        RpcError: the peer, the message or the text is wrong, or asks for what is not there;
+            400 MESSAGE_NOT_MODIFIED, MESSAGE_EDIT_TIME_EXPIRED; 403 MESSAGE_AUTHOR_REQUIRED,
+            EDIT_MESSAGES_FORBIDDEN when the peer blocked the caller.
+
+    Spec: messages.editMessage.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    refused = (
+        (request.media is not None and not isinstance(request.media, _TEXT_ONLY), "MEDIA_INVALID"),
+        (request.rich_message, "MEDIA_INVALID"),
+        (request.reply_markup, "REPLY_MARKUP_INVALID"),
+        (request.quick_reply_shortcut_id, "SHORTCUT_INVALID"),
+        (request.schedule_date or request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
+    )
+    for asked, error in refused:
+        if asked:
+            raise bad_request(error)
+    if not 0 < request.id <= MAX_ID:
+        raise bad_request("MESSAGE_ID_INVALID")
+    if request.message is None:
+        raise bad_request("MESSAGE_NOT_MODIFIED")
+    formatted = message_text(ctx, request.message, request.entities)
+    key, session = ctx.session
+    edited = await ctx.store.edits.edit(
+        ctx.user_id,
+        peer,
+        request.id,
+        formatted.text,
+        formatted.entities,
+        date=ctx.now(),
+        auth_key_id=key,
+        session_id=session,
+    )
+    return await _edited_to_tl(ctx, edited)
+
+
+async def _edited_to_tl(ctx: Context, edited: Edited) -> types.Updates:
+    update = types.UpdateEditMessage(
+        message=message_to_tl(edited.box), pts=edited.pts, pts_count=edited.pts_count
+    )
+    users = await shown_users(ctx, user_ids_of([edited.box]))
+    return types.Updates(updates=[update], users=users, chats=[], date=ctx.now(), seq=0)
+
+
+@handler(functions.messages.GetMessageEditData)
+async def get_message_edit_data(ctx: Context, request: functions.messages.GetMessageEditData) -> object:
+    """Answers that a message of the caller's own is a text, not a caption.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID; 403 MESSAGE_AUTHOR_REQUIRED.
+
+    Spec: messages.getMessageEditData.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    box = (await ctx.store.messages.get(ctx.user_id, [request.id])).get(request.id)
+    if box is None or box.peer != peer:
+        raise bad_request("MESSAGE_ID_INVALID")
+    if not box.outgoing or box.fwd is not None:
+        raise RpcError(403, "MESSAGE_AUTHOR_REQUIRED")
+    return types.messages.MessageEditData(caption=False)
