@@ -94,7 +94,9 @@ class Campaign:
         self._say(f"{fault.name}: waiting for answers")
         await load.more(1)
         away_s = time.monotonic() - over
+        self._say(f"{fault.name}: waiting for the server to be whole")
         await world.settled()
+        self._say(f"{fault.name}: the last words")
         await load.more(2)
         await load.pause()
         for device in load.devices:
@@ -107,6 +109,7 @@ class Campaign:
                 await self._until_told(account, device)
         equal_s = time.monotonic() - last
         await asyncio.gather(*(self._compare(account) for account in load.accounts))
+        self._say(f"{fault.name}: checking the store")
         await self._check_store()
         sent = load.answered.total() - before
         return Result(fault.name, detail, sent, load.repeats - repeats, away_s, equal_s)
