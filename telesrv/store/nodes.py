@@ -30,10 +30,10 @@ _TRIES: Final = 64
 SQL_ACQUIRE: Final = """
 WITH t AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms)
 INSERT INTO nodes (node, holder, host, pid, started_at_ms, expires_at_ms)
-SELECT (SELECT min(g) FROM generate_series(1, 1023) g WHERE NOT EXISTS
-        (SELECT 1 FROM nodes n WHERE n.node = g AND n.expires_at_ms > t.now_ms)),
-    $1, $2, $3, t.now_ms, t.now_ms + $4
-FROM t
+SELECT g, $1, $2, $3, t.now_ms, t.now_ms + $4
+FROM t CROSS JOIN generate_series(1, 1023) g
+WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.node = g AND n.expires_at_ms > t.now_ms)
+ORDER BY g LIMIT 1
 ON CONFLICT (node) DO UPDATE SET holder = EXCLUDED.holder, host = EXCLUDED.host, pid = EXCLUDED.pid,
     connections = 0, sessions = 0, started_at_ms = EXCLUDED.started_at_ms, expires_at_ms =
     EXCLUDED.expires_at_ms
