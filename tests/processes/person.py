@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import struct
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from telesrv import tl
+from telesrv.mtproto.crypto import AuthKey, encrypt_message_v1
 from telesrv.tl import functions, mt, types
 from tests.mtproto.exchange_client import ClientExchange
 from tests.support.raw_client import Link, RawClient
@@ -119,6 +123,43 @@ class Person(RawClient):
         assert isinstance(answer, types.auth.Authorization), answer
         self.user_id = answer.user.id
         return self
+
+    async def take_temporary_key(self) -> None:
+        """Makes a key that stands for none yet, as clients with perfect forward secrecy do."""
+        link = await Link.open(self.port, self.host)
+        exchange = ClientExchange(self._rsa_key, expires_in=3600)
+        payload: bytes | None = exchange.begin()
+        while payload is not None:
+            link.send(payload)
+            answer = await link.receive()
+            assert isinstance(answer, bytes)
+            payload = exchange.take(answer)
+        await link.close()
+        self.auth_key = exchange.auth_key
+
+    async def bind(self, permanent: AuthKey) -> None:
+        """Has the temporary key of this session stand for *permanent*."""
+        assert self.auth_key is not None
+        nonce, expires_at = next(RANDOM_IDS), int(time.time()) + 3600
+        msg_id = self.next_msg_id()
+        inner = mt.BindAuthKeyInner(
+            nonce=nonce,
+            temp_auth_key_id=self.auth_key.id,
+            perm_auth_key_id=permanent.id,
+            temp_session_id=self.session_id,
+            expires_at=expires_at,
+        )
+        body = tl.write(inner)
+        plain = os.urandom(16) + struct.pack("<qii", msg_id, 0, len(body)) + body
+        query = functions.auth.BindTempAuthKey(
+            perm_auth_key_id=permanent.id,
+            nonce=nonce,
+            expires_at=expires_at,
+            encrypted_message=encrypt_message_v1(
+                permanent, plain, from_server=False, padding=os.urandom(-len(plain) % 16)
+            ),
+        )
+        assert await self.result_of(self.send(query, msg_id=msg_id)) is True
 
     async def peer(self, other: Person) -> types.InputPeerUser:
         """Returns the other as this account may name it."""

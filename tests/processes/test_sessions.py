@@ -170,6 +170,34 @@ async def test_a_log_out_reaches_a_session_on_its_way(server: RunningServer, joi
     assert "held back" not in away.texts()
 
 
+async def test_a_key_is_bound_in_every_worker(server: RunningServer, join: MakePerson) -> None:
+    pids = server.worker_pids()
+    anna, boris = await join(pids[0]), await join(pids[1])
+    to_anna = await boris.peer(anna)
+    main, media = Person(server), Person(server)
+    await main.take_temporary_key()
+    media.auth_key = main.auth_key
+    for session, pid in ((main, pids[1]), (media, pids[2])):
+        await session.connect_to(pid)
+        await session.learn_salt()
+        refused = await session.ask(functions.updates.GetState())
+        assert isinstance(refused, mt.RpcError)
+        assert refused.error_message == "AUTH_KEY_PERM_EMPTY"
+    assert anna.auth_key is not None
+    await main.bind(anna.auth_key)
+    for session in (media, main):
+        assert isinstance(await session.ask(functions.updates.GetState()), types.updates.State)
+    await boris.say(to_anna, "to every session")
+    for session in (anna, main, media):
+        await session.hear("to every session")
+    await main.connect_to(pids[2])
+    await main.ping()
+    await boris.say(to_anna, "also after a move")
+    await main.hear("also after a move")
+    for session in (main, media):
+        await session.close()
+
+
 async def hashes(device: Person) -> set[int]:
     """Returns the devices of the account, as this one sees them."""
     answer = await device.ask(functions.account.GetAuthorizations())

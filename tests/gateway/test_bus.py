@@ -1,0 +1,126 @@
+"""The bus: answers, silence, order, and what it tells of those it hears and of what may have passed by."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest_asyncio
+
+from telesrv.gateway.bus import CONTROL, Bus, Header
+from telesrv.store.redis import Redis
+
+LONG_S = 30.0
+
+
+class End:
+    """One process's end of the bus, and what it noticed."""
+
+    def __init__(self, redis: Redis, node: int) -> None:
+        self.heard: list[int] = []
+        self.gaps: asyncio.Queue[None] = asyncio.Queue()
+        self.bus = Bus(redis, node, on_heard=self.heard.append, on_gap=self._gap)
+        self.redis = redis
+
+    async def _gap(self) -> None:
+        self.gaps.put_nowait(None)
+
+
+MakeEnd = Callable[[int], Awaitable[End]]
+
+
+@pytest_asyncio.fixture
+async def make(redis_url: str, redis_prefix: str) -> AsyncIterator[MakeEnd]:
+    """Makes ends, each with connections of its own."""
+    ends: list[End] = []
+
+    async def make_end(node: int) -> End:
+        end = End(await Redis.connect(redis_url, prefix=redis_prefix, wait_s=2.0), node)
+        ends.append(end)
+        await end.bus.start()
+        return end
+
+    yield make_end
+    for end in ends:
+        await end.bus.stop()
+        await end.redis.close()
+
+
+async def echo(header: Header, body: bytes) -> tuple[Header, bytes]:
+    return {"said": header["say"]}, body[::-1]
+
+
+async def test_a_request_has_its_answer(make: MakeEnd) -> None:
+    one, two = await make(1), await make(2)
+    two.bus.on("echo", echo)
+    body = bytes(range(256)) * 5000
+    answer = await one.bus.request(2, "echo", {"say": "hello"}, body, timeout_s=LONG_S)
+    assert answer is not None
+    assert (answer[0]["said"], answer[1]) == ("hello", body[::-1])
+    assert one.heard == [2]
+    assert two.heard == [1]
+
+
+async def test_silence_is_no_answer(make: MakeEnd) -> None:
+    one, two = await make(1), await make(2)
+
+    async def fail(header: Header, body: bytes) -> None:
+        raise KeyError("a bug")
+
+    two.bus.on("fail", fail)
+    two.bus.on("echo", echo)
+    assert await one.bus.request(2, "fail", {}, timeout_s=0.05) is None
+    assert await one.bus.request(2, "unheard of", {}, timeout_s=0.05) is None
+    assert await one.bus.request(9, "echo", {"say": ""}, timeout_s=0.05) is None
+    # And it goes on.
+    assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
+
+
+async def test_a_broadcast_tells_who_answered(make: MakeEnd) -> None:
+    one, two, three = await make(1), await make(2), await make(3)
+    for end in (two, three):
+        end.bus.on("echo", echo)
+    assert await one.bus.broadcast({2, 3}, "echo", {"say": ""}, timeout_s=LONG_S) == {2, 3}
+    assert await one.bus.broadcast({3, 4}, "echo", {"say": ""}, timeout_s=0.2) == {3}
+
+
+async def test_pushes_keep_their_order(make: MakeEnd) -> None:
+    one, two = await make(1), await make(2)
+    taken: list[int] = []
+
+    async def take(header: Header, body: bytes) -> None:
+        if header["number"] % 7 == 0:
+            await asyncio.sleep(0)
+        taken.append(header["number"])
+
+    two.bus.on("push", take, inline=True)
+    for number in range(100):
+        await one.bus.send(2, "push", {"number": number})
+    assert await one.bus.request(2, "push", {"number": 100}, timeout_s=LONG_S) is not None
+    assert taken == list(range(101))
+
+
+async def test_operators_are_heard_by_all(make: MakeEnd) -> None:
+    one, two = await make(1), await make(2)
+    got: asyncio.Queue[int] = asyncio.Queue()
+
+    async def log_out(header: Header, body: bytes) -> None:
+        got.put_nowait(header["auth_key_ids"][0])
+
+    for end in (one, two):
+        end.bus.on(f"{CONTROL}:log_out", log_out)
+    await one.redis.client.publish(one.redis.key(CONTROL), b"not json")
+    message = json.dumps({"kind": "log_out", "auth_key_ids": [5]})
+    await one.redis.client.publish(one.redis.key(CONTROL), message)
+    assert [await got.get(), await got.get()] == [5, 5]
+
+
+async def test_a_broken_connection_is_opened_again_and_told(make: MakeEnd) -> None:
+    one, two = await make(1), await make(2)
+    two.bus.on("echo", echo)
+    assert two.gaps.empty()
+    for _ in range(2):
+        await one.redis.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        await asyncio.gather(one.gaps.get(), two.gaps.get())
+        assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
