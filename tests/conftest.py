@@ -27,6 +27,9 @@ PARTITIONS = 4
 
 TEMPLATE = "telesrv_template"
 
+MEMORY_NEEDED_BYTES = 2 << 30
+"""For a cluster with a few databases at a time, many times over."""
+
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("default")
@@ -41,7 +44,7 @@ def pytest_configure() -> None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def endpoints() -> AsyncIterator[Endpoints]:
     """The run's PostgreSQL and Valkey, in a temporary directory that goes away with them."""
-    directory = Path(tempfile.mkdtemp(prefix="telesrv-test-"))
+    directory = Path(tempfile.mkdtemp(prefix="telesrv-test-", dir=_fast_directory()))
     os.chmod(directory, 0o711)  # the account that PostgreSQL runs as must get in
     servers = EmbeddedServers(
         directory, postgres_settings=UNSAFE_FAST, redis_settings={"appendonly": "no", "databases": "1"}
@@ -110,6 +113,14 @@ async def redis_prefix(endpoints: Endpoints) -> AsyncIterator[str]:
             await client.unlink(key)
     finally:
         await client.aclose()
+
+
+def _fast_directory() -> Path | None:
+    """Where cloning a database costs no disk access, some 20 times faster: memory, where there is plenty."""
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK | os.X_OK) and shutil.disk_usage(memory).free > MEMORY_NEEDED_BYTES:
+        return memory
+    return None
 
 
 def database_dsn(endpoints: Endpoints, name: str) -> str:
