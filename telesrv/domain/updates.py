@@ -1,11 +1,13 @@
 """The account-wide durable log of updates.
 
+As in `messages`, records that are made by the thousand a second are values, though not frozen.
+
 *Spec: Working with Updates*
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -86,7 +88,7 @@ SHOWS_BOX: Final = frozenset({EventKind.NEW_MESSAGE, EventKind.EDIT_MESSAGE})
 """The kinds that show the message of their box_id as it stands when shown; nothing when it is gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Event:
     """One entry of the log. It covers the pts from *pts* - *pts_count* + 1 to *pts*."""
 
@@ -148,7 +150,7 @@ class Difference:
     """False when more is committed behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class OutboxRow:
     """One push that is owed: event *pts* of *target_user_id*, to all its sessions but one."""
 
@@ -162,13 +164,40 @@ class OutboxRow:
     last_error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class OutboxItem:
-    """A claimed row with its event and the box it refers to, if that still exists."""
+    """A claimed row with its event and the box it refers to, if that still exists.
 
-    row: OutboxRow
-    event: Event
-    box: MessageBox | None
+    Both may be given as what makes them once they are asked for: most accounts have nobody here to push to.
+    """
+
+    __slots__ = ("_made", "_make", "row")
+
+    def __init__(
+        self,
+        row: OutboxRow,
+        event: Event | None = None,
+        box: MessageBox | None = None,
+        *,
+        make: Callable[[], tuple[Event, MessageBox | None]] | None = None,
+    ) -> None:
+        self.row = row
+        self._made = None if event is None else (event, box)
+        self._make = make
+
+    @property
+    def event(self) -> Event:
+        return self._pair()[0]
+
+    @property
+    def box(self) -> MessageBox | None:
+        return self._pair()[1]
+
+    def _pair(self) -> tuple[Event, MessageBox | None]:
+        if self._made is None:
+            if self._make is None:
+                raise ValueError("an item without event")
+            self._made = self._make()
+        return self._made
 
 
 @dataclass(frozen=True, slots=True)

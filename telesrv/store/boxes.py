@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from telesrv.domain.messages import Entity, ForwardHeader, MessageBox, ReplyTo
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.store.pool import Record
 
-PEER_TYPES: Final = {peer_type.value: peer_type for peer_type in PeerType}
+_PEER_TYPES: Final = {peer_type.value: peer_type for peer_type in PeerType}
 COLUMNS: Final = """b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.from_user_id, b.outgoing,
     b.message_id, b.date, b.text, b.entities, b.silent, b.noforwards, b.reply_to_box_id, b.reply_quote,
     b.edit_date, b.media, b.media_unread, b.reaction_unread, b.peer_box_id, b.flags, b.pts,
@@ -45,6 +46,12 @@ def entities_from_json(stored: Iterable[Sequence[Any]] | None) -> tuple[Entity, 
     return tuple(Entity(*fields) for fields in stored or ())
 
 
+@lru_cache(maxsize=1 << 16)
+def peer_of(peer_type: int, peer_id: int) -> Peer:
+    """Returns the peer that a row has as *peer_type* and *peer_id*."""
+    return Peer(_PEER_TYPES[peer_type], peer_id)
+
+
 def box_from_row(row: Record) -> MessageBox:
     """Returns the box of a row of `COLUMNS`."""
     return box_of(tuple(row))
@@ -57,7 +64,7 @@ def box_of(values: tuple[Any, ...]) -> MessageBox:
     return MessageBox(
         owner_user_id,
         box_id,
-        Peer(PEER_TYPES[peer_type], peer_id),
+        peer_of(peer_type, peer_id),
         from_user_id,
         outgoing,
         message_id,

@@ -13,9 +13,10 @@ of PostgreSQL makes undone is pushed twice, which clients notice by its pts.
 # ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.messages import MessageBox
@@ -34,8 +35,9 @@ _NO_USER: Final = 2**63 - 1
 _MAX_ERROR: Final = 500
 _TURNS: Final = 4
 """How often a claim is tried against other processes' claims of the same bucket."""
-_EVENT_WIDTH: Final = 10
-_BOX_WIDTH: Final = 21
+_EVENT_WIDTH: Final = EVENT_COLUMNS.count(",") + 1
+_PTS_COUNT: Final = 2
+_BOX_WIDTH: Final = COLUMNS.count(",") + 1
 
 # Reads whose turn it is in some buckets.
 SQL_TURNS: Final = """
@@ -70,21 +72,19 @@ FROM turn
 UNION ALL
 SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, attempts, last_error FROM claimed
 """
-# Reads the events of claimed rows, and the boxes that they speak of.
-SQL_EVENTS: Final = f"""
-SELECT {EVENT_COLUMNS}, {COLUMNS}
-FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
+_CLAIMED: Final = """FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
 LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind IN (1, 8)
-    AND NOT b.deleted
+    AND NOT b.deleted"""
+# Reads the events of claimed rows, and the boxes that they speak of (kinds of `SHOWS_BOX`).
+SQL_EVENTS: Final = f"""
+SELECT {EVENT_COLUMNS}, {COLUMNS}
+{_CLAIMED}
 """
 # Reads the same, and the stored marks of the users, for those whose mark is not known yet.
 SQL_EVENTS_AND_MARKS: Final = f"""
 SELECT {EVENT_COLUMNS}, {COLUMNS}, coalesce(m.pts, 0)
-FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
-JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
-LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind = 1
-    AND NOT b.deleted
+{_CLAIMED}
 LEFT JOIN update_marks m ON m.user_id = q.user_id
 """
 # Walks the logs of some users, each from its mark to its last claimed pts.
@@ -213,17 +213,34 @@ class OutboxStore:
             found = await self._events(connection, rows)
         if start and len(rows) < limit:
             self._signals.wake((bucket,))  # there may be more, of the accounts before these
-        orphans = [row for row in rows if (row.target_user_id, row.pts) not in found]
-        if orphans:  # on shards, half of a transaction is visible for a moment
+        heads = await self._marks.load({row.target_user_id: None for row in rows})
+        items: list[OutboxItem] = []
+        moved: set[int] = set()
+        apart: list[OutboxItem] = []
+        orphans: list[OutboxRow] = []
+        for row in rows:
+            user_id, pts = row.target_user_id, row.pts
+            values = found.get((user_id, pts))
+            if values is None:  # on shards, half of a transaction is visible for a moment
+                orphans.append(row)
+                continue
+            item = OutboxItem(row, make=partial(_event_and_box, values))
+            if pts <= heads[user_id]:
+                items.append(item)
+            elif pts - values[_PTS_COUNT] <= heads[user_id]:
+                heads[user_id] = pts
+                moved.add(user_id)
+                items.append(item)
+            else:
+                apart.append(item)
+        for user_id in moved:
+            self._marks.follow(user_id, heads[user_id], ())
+        if orphans:
             await self.retry(orphans, "no such event")
-            rows = [row for row in rows if (row.target_user_id, row.pts) in found]
-        heads = await self._heads(rows, found)
-        beyond = [row for row in rows if row.pts > heads[row.target_user_id]]
-        if beyond:
-            await self._put_back(bucket, beyond)
-            rows = [row for row in rows if row.pts <= heads[row.target_user_id]]
-        self._metrics.outbox_claimed(len(rows))
-        return [OutboxItem(row, *found[row.target_user_id, row.pts]) for row in rows]
+        if apart:
+            items = await self._joined(bucket, items, apart, heads)
+        self._metrics.outbox_claimed(len(items))
+        return items
 
     async def due(self, buckets: Collection[int]) -> set[int]:
         """Returns which of *buckets* have rows to claim now, by one statement.
@@ -331,46 +348,35 @@ class OutboxStore:
 
     async def _events(
         self, connection: Connection, rows: Sequence[OutboxRow]
-    ) -> dict[tuple[int, int], tuple[Event, MessageBox | None]]:
-        """Returns by account and pts the events of *rows* that there are, and their boxes, if still there."""
-        found = {}
+    ) -> dict[tuple[int, int], tuple[Any, ...]]:
+        """Returns by account and pts, for those of *rows* that have one, the columns of event and box."""
         columns = [row.target_user_id for row in rows], [row.pts for row in rows]
-        marked = self._marks.unknown({row.target_user_id for row in rows})
-        width = _EVENT_WIDTH + _BOX_WIDTH
-        for row in await connection.fetch(SQL_EVENTS_AND_MARKS if marked else SQL_EVENTS, *columns):
-            values = tuple(row)
-            box = values[_EVENT_WIDTH:width]
-            found[values[:2]] = (event_of(values[:_EVENT_WIDTH]), None if box[0] is None else box_of(box))
-            if marked:
-                self._marks.learn(values[0], values[width])
+        if not self._marks.unknown(set(columns[0])):
+            return {row[:2]: row for row in map(tuple, await connection.fetch(SQL_EVENTS, *columns))}
+        found = {row[:2]: row for row in map(tuple, await connection.fetch(SQL_EVENTS_AND_MARKS, *columns))}
+        for row in found.values():
+            self._marks.learn(row[0], row[-1])
         return found
 
-    async def _heads(
-        self, rows: Sequence[OutboxRow], found: Mapping[tuple[int, int], tuple[Event, object]]
-    ) -> dict[int, int]:
-        """Returns for each user up to which pts the log has no hole, at least as far as its rows go.
+    async def _joined(
+        self, bucket: int, items: list[OutboxItem], apart: Sequence[OutboxItem], heads: dict[int, int]
+    ) -> list[OutboxItem]:
+        """Adds those of *apart* up to which the log has no hole, and puts the others back.
 
-        As a rule the claimed events join on to the mark; only where they do not is the log walked.
+        As a rule claimed events join on to the mark; only where they do not is the log walked.
         """
-        heads = await self._marks.load({row.target_user_id: None for row in rows})
-        last: dict[int, int] = {}
-        moved: set[int] = set()
-        for row in rows:
-            user_id, pts = row.target_user_id, row.pts
-            last[user_id] = pts
-            if pts > heads[user_id] >= pts - found[user_id, pts][0].pts_count:
-                heads[user_id] = pts
-                moved.add(user_id)
-        for user_id in moved:
-            self._marks.follow(user_id, heads[user_id], ())
-        apart = [(user_id, heads[user_id], pts) for user_id, pts in last.items() if heads[user_id] < pts]
-        if apart:
-            walked = await self._pool.fetch(SQL_WALK_MANY, *map(list, zip(*apart, strict=True)))
-            logs = {user_id: list(log) for user_id, log in groupby(walked, lambda row: row["user_id"])}
-            for user_id, mark, _ in apart:
-                log = [(row["pts"], row["pts_count"]) for row in logs.get(user_id, ())]
-                heads[user_id], _ = self._marks.follow(user_id, mark, log)
-        return heads
+        last = {item.row.target_user_id: item.row.pts for item in apart}
+        walks = [(user_id, heads[user_id], pts) for user_id, pts in last.items()]
+        walked = await self._pool.fetch(SQL_WALK_MANY, *map(list, zip(*walks, strict=True)))
+        logs = {user_id: list(log) for user_id, log in groupby(walked, lambda row: row["user_id"])}
+        for user_id, mark, _ in walks:
+            log = [(row["pts"], row["pts_count"]) for row in logs.get(user_id, ())]
+            heads[user_id], _ = self._marks.follow(user_id, mark, log)
+        beyond = [item.row for item in apart if item.row.pts > heads[item.row.target_user_id]]
+        if beyond:
+            await self._put_back(bucket, beyond)
+        items += [item for item in apart if item.row.pts <= heads[item.row.target_user_id]]
+        return sorted(items, key=lambda item: _key(item.row))
 
     async def _put_back(self, bucket: int, rows: Sequence[OutboxRow]) -> None:
         """Lets rows beyond a hole be claimed again soon, and has the bucket looked at then."""
@@ -379,6 +385,11 @@ class OutboxStore:
 
     def _now_ms(self) -> int:
         return int(self._clock.time() * 1000)
+
+
+def _event_and_box(values: tuple[Any, ...]) -> tuple[Event, MessageBox | None]:
+    box = values[_EVENT_WIDTH : _EVENT_WIDTH + _BOX_WIDTH]
+    return event_of(values[:_EVENT_WIDTH]), None if box[0] is None else box_of(box)
 
 
 def _key(row: OutboxRow) -> tuple[int, int]:
@@ -391,5 +402,7 @@ def _keys(rows: Iterable[OutboxRow]) -> tuple[list[int], list[int]]:
 
 
 def _by_bucket(rows: Iterable[OutboxRow]) -> Iterable[tuple[int, list[OutboxRow]]]:
-    ordered = sorted(rows, key=lambda row: (row.bucket, row.target_user_id, row.pts))
-    return [(bucket, list(some)) for bucket, some in groupby(ordered, lambda row: row.bucket)]
+    buckets: dict[int, list[OutboxRow]] = {}
+    for row in rows:
+        buckets.setdefault(row.bucket, []).append(row)
+    return sorted(buckets.items())

@@ -29,7 +29,7 @@ from telesrv.domain.updates import (
     UpdatesState,
     bucket_of,
 )
-from telesrv.store.boxes import PEER_TYPES, SQL_GET, box_from_row
+from telesrv.store.boxes import SQL_GET, box_from_row, peer_of
 from telesrv.store.dialogs import SQL_UNREAD_TOTAL
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.ids import Ids
@@ -265,7 +265,7 @@ def event_from_row(row: Record) -> Event:
 def event_of(values: tuple[Any, ...]) -> Event:
     """Returns the event whose `EVENT_COLUMNS` have *values*."""
     user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload = values
-    peer = Peer(PEER_TYPES[peer_type], peer_id) if peer_type else None
+    peer = peer_of(peer_type, peer_id) if peer_type else None
     return Event(user_id, pts, pts_count, _KINDS[kind], date, peer, box_id, random_id, payload)
 
 
