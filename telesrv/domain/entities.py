@@ -81,6 +81,8 @@ def nest(spans: Iterable[Span], found: Iterable[Span] = ()) -> tuple[Span, ...]:
     for span in itertools.chain(known, found):
         if span.kind == BLOCKQUOTE or span.kind in STYLES:
             continue
+        if len(alone) == 2 * MAX_ENTITIES:
+            break  # what begins later would not be among the first ones
         if any(span.overlaps(other) for other in alone):
             continue
         if any(span.overlaps(quote) and not span.within(quote) for quote in quotes):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from telesrv.domain.updates import EventKind
+from telesrv.rpc.handlers.account import STATUS_REPORTS_PER_MINUTE
 from telesrv.tl import functions, types
 from tests.rpc.devices import Refused, Server, serving
 
@@ -157,3 +158,13 @@ async def test_a_password_can_be_asked_for(server: Server) -> None:
     password = await ada.call(functions.account.GetPassword())
     assert not password.has_password
     assert (len(password.new_algo.p), password.new_algo.g, len(password.secure_random)) == (256, 3, 256)
+
+
+async def test_reports_of_presence_are_bounded(server: Server) -> None:
+    ada, _ = await server.account("Ada")
+    for number in range(STATUS_REPORTS_PER_MINUTE):
+        assert await ada.call(functions.account.UpdateStatus(offline=bool(number % 2)))
+    with pytest.raises(Refused, match="420 FLOOD_WAIT_"):
+        await ada.call(functions.account.UpdateStatus(offline=False))
+    server.clock.advance(60)
+    assert await ada.call(functions.account.UpdateStatus(offline=False))

@@ -9,6 +9,7 @@ import pytest
 
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, access_hash
 from telesrv.rpc.convert.dialogs import list_hash
+from telesrv.rpc.handlers.contacts import CHANGES_PER_MINUTE
 from telesrv.tl import functions, types
 from tests.rpc.devices import Device, Refused, Server, ids, serving
 
@@ -184,3 +185,17 @@ async def test_who_cannot_be_blocked(server: Server) -> None:
         await ada.call(functions.contacts.Block(id=types.InputPeerChat(chat_id=5)))
     with pytest.raises(Refused, match="400 CHANNEL_INVALID"):
         await ada.call(functions.contacts.Block(id=types.InputPeerChannel(channel_id=5, access_hash=1)))
+
+
+async def test_changes_that_another_is_told_of_are_bounded(server: Server) -> None:
+    ada, adas = await server.account("Ada")
+    bob, bobs = await server.account("Bob")
+    await bob.call(functions.contacts.ImportContacts(contacts=[entry(1, adas)]))
+    there = await ada.input_user(bobs)
+    for _ in range(CHANGES_PER_MINUTE // 2):
+        await add(ada, there, "Bob")
+        await ada.call(functions.contacts.DeleteContacts(id=[there]))
+    told = (await server.store.updates.state(bob.user_id)).pts
+    with pytest.raises(Refused, match="420 FLOOD_WAIT_"):
+        await add(ada, there, "Bob")
+    assert (await server.store.updates.state(bob.user_id)).pts == told

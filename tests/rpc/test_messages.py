@@ -12,7 +12,7 @@ from telesrv.domain.messages import Entity, ReplyTo
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.text import FormattedText
 from telesrv.rpc.convert.dialogs import list_hash
-from telesrv.rpc.handlers.messages import request_digest
+from telesrv.rpc.handlers.messages import TYPING_PER_MINUTE, request_digest
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
 
@@ -407,3 +407,13 @@ async def test_a_search_never_misses_in_silence(server: Server) -> None:
     assert (await search(types.InputMessagesFilterPhotoVideo())).messages == []
     with pytest.raises(Refused, match="400 METHOD_NOT_SUPPORTED"):
         await search(types.InputMessagesFilterEmpty())
+
+
+async def test_typing_is_bounded(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    typing = functions.messages.SetTyping(peer=ada.peer(bob), action=types.SendMessageTypingAction())
+    for _ in range(TYPING_PER_MINUTE):
+        assert await ada.call(typing)
+    with pytest.raises(Refused, match="420 FLOOD_WAIT_"):
+        await ada.call(typing)
+    assert len(server.sessions.transient) == TYPING_PER_MINUTE

@@ -28,6 +28,8 @@ DEVICE_TTL_DAYS: Final = 365
 """The longest that clients know; no device is logged out for being idle."""
 MAX_STATUS_PUSHES: Final = 1_000
 """How many contacts are told of one change of presence."""
+STATUS_REPORTS_PER_MINUTE: Final = 60
+"""Each change is a push to up to 1,000 contacts; clients report when their window comes and goes."""
 CHECKS_PER_MINUTE: Final = 60
 PROFILE_CHANGES_PER_HOUR: Final = 60
 
@@ -58,6 +60,7 @@ async def reset_authorization(ctx: Context, request: functions.account.ResetAuth
 async def update_status(ctx: Context, request: functions.account.UpdateStatus) -> bool:
     """Keeps the presence and shows it at once to the contacts that have the caller in their book."""
     user_id, now = ctx.user_id, ctx.now()
+    await ctx.store.limits.hit("account:status", user_id, STATUS_REPORTS_PER_MINUTE, 60)
     before = (await ctx.store.presence.get([user_id])).get(user_id)
     if request.offline:
         await ctx.store.presence.set_offline(user_id, now)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from telesrv.rpc.context import Context
 
 DAY_S: Final = 86_400
+CHANGES_PER_MINUTE: Final = 120
+"""Entries added or deleted one by one: those of a mutual contact are written to the other's log too."""
 SEARCHES_PER_MINUTE: Final = 120
 RESOLVES_PER_MINUTE: Final = 120
 MAX_DELETE: Final = 1_000
@@ -111,6 +113,7 @@ async def add_contact(ctx: Context, request: functions.contacts.AddContact) -> t
     if not first_name and not last_name:
         raise bad_request("CONTACT_NAME_EMPTY")
     note = _note(request.note)
+    await _count_change(ctx)
     try:
         await ctx.store.contacts.add(
             ctx.user_id,
@@ -135,6 +138,7 @@ async def accept_contact(ctx: Context, request: functions.contacts.AcceptContact
     entry = next((e for e in entries if e.contact_user_id == user_id), None)
     if entry is None:
         raise bad_request("CONTACT_REQ_MISSING")
+    await _count_change(ctx)
     await ctx.store.contacts.add(ctx.user_id, user_id, entry.first_name, entry.last_name, entry.phone, True)
     return await _settings_of(ctx, [user_id])
 
@@ -146,6 +150,7 @@ async def delete_contacts(ctx: Context, request: functions.contacts.DeleteContac
         raise bad_request("LIMIT_INVALID")
     ids = list(_known_user_ids(ctx, request.id))
     if ids:
+        await _count_change(ctx)
         await ctx.store.contacts.delete(ctx.user_id, ids)
     return await _settings_of(ctx, ids)
 
@@ -159,6 +164,7 @@ async def delete_by_phones(ctx: Context, request: functions.contacts.DeleteByPho
     entries = await ctx.store.contacts.list(ctx.user_id)
     ids = [e.contact_user_id for e in entries if e.phone in phones]
     if ids:
+        await _count_change(ctx)
         await ctx.store.contacts.delete(ctx.user_id, ids)
     return True
 
@@ -270,6 +276,10 @@ async def get_blocked(ctx: Context, request: functions.contacts.GetBlocked) -> t
     if offset == 0 and len(page) == total:
         return types.contacts.Blocked(blocked=blocked, chats=[], users=users)
     return types.contacts.BlockedSlice(count=total, blocked=blocked, chats=[], users=users)
+
+
+async def _count_change(ctx: Context) -> None:
+    await ctx.store.limits.hit("contacts:change", ctx.user_id, CHANGES_PER_MINUTE, 60)
 
 
 def _hash(entries: Sequence[Contact]) -> int:

@@ -32,6 +32,8 @@ from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
 RATE_PERIOD_S: Final = 60
+TYPING_PER_MINUTE: Final = 240
+"""A client repeats it every five seconds in a chat; each one is a push to every device of the peer."""
 DEFAULT_LIMIT: Final = 20
 """For a page whose size the client left at 0."""
 MAX_IDS: Final = 200
@@ -402,6 +404,7 @@ async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> obj
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     if peer.id in (ctx.user_id, SERVICE_USER_ID) or not isinstance(request.action, _SHOWN_ACTIONS):
         return True
+    await ctx.store.limits.hit("messages:typing", ctx.user_id, TYPING_PER_MINUTE, RATE_PERIOD_S)
     if not await ctx.store.contacts.is_blocked(peer.id, Peer.user(ctx.user_id)):
         update = types.UpdateUserTyping(user_id=ctx.user_id, action=request.action)
         await ctx.sessions.push_transient(peer.id, update)
