@@ -23,5 +23,31 @@ def codec(
     run(repeat=repeat, number=number)
 
 
+@app.command()
+def store(
+    scenario: str = typer.Option("sends", help="What is done; so far: sends."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON for programs instead of a table."),
+) -> None:
+    """The message store beside its floor, on scratch servers of its own.
+
+    \b
+    Settings, as environment variables:
+      TELESRV_LOAD_USERS=1000           accounts that write to each other
+      TELESRV_LOAD_CONCURRENCY=32,256   clients at once; each level is measured
+      TELESRV_LOAD_MESSAGES=5000        a round
+      TELESRV_LOAD_ROUNDS=3             medians are taken
+      TELESRV_LOAD_POOL_CONNS=50        connections to PostgreSQL
+      TELESRV_LOAD_DEFER_DISPATCH=1     fill, then drain only; nothing is pushed while sending
+      TELESRV_LOAD_ENFORCE_SLO=1        exit code 2 when an aim is missed
+      TELESRV_LOAD_POSTGRES_DSN, _REDIS_URL   servers to use; a database of its own is made there
+      TELESRV_OUTBOX_BATCH=100, TELESRV_OUTBOX_WORKERS=2
+    """
+    from loadtest.store import SCENARIOS, run  # noqa: PLC0415 - a command loads only what it needs
+
+    if scenario not in SCENARIOS:
+        raise typer.BadParameter(f"choose one of: {', '.join(SCENARIOS)}", param_hint="--scenario")
+    raise typer.Exit(run(scenario=scenario, as_json=as_json))
+
+
 if __name__ == "__main__":
     app()

@@ -1,0 +1,51 @@
+"""A small run of the load of the store: what it counts is there, and nothing is wrong."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.progress import Progress
+
+from loadtest.store import LoadSettings, Report, StoreLoad
+from loadtest.world import open_store
+
+
+async def load(settings: LoadSettings, postgres_dsn: str, redis_url: str) -> Report:
+    async with open_store(postgres_dsn, redis_url, pool_conns=6, partitions=4, outbox_batch=20) as store:
+        load = StoreLoad(store, settings, Progress(console=Console(file=io.StringIO())))
+        await load.run()
+        return load.report
+
+
+def settings(**fields: object) -> LoadSettings:
+    return LoadSettings.model_validate(
+        {"users": 10, "concurrency": "8", "messages": 60, "rounds": 1, **fields}
+    )
+
+
+async def test_a_run_measures_every_way_and_finds_nothing_wrong(
+    empty_postgres_dsn: str, redis_url: str
+) -> None:
+    report = await load(settings(), empty_postgres_dsn, redis_url)
+    assert report.wrong == []
+    send = report.levels["send, 8 at once"]
+    assert (len(send.rates), len(send.floor_rates), len(send.one_by_one_rates)) == (1, 1, 1)
+    assert sum(send.batches) == len(send.latencies_ms) == 60
+    drain = report.levels["drain"]
+    assert drain.backlog == 4 * 60 + 2 * 15
+    assert drain.of_floor is not None
+    assert {"send and push, 8 at once", "getDifference"} <= report.levels.keys()
+
+
+async def test_aims_that_are_missed_are_named(empty_postgres_dsn: str, redis_url: str) -> None:
+    aims = settings(defer_dispatch=True, slo_messages_per_s=1e9, slo_send_p99_ms=0)
+    report = await load(aims, empty_postgres_dsn, redis_url)
+    assert report.wrong == []
+    assert len(report.missed) >= 2
+    assert all(text.startswith("send, 8 at once") for text in report.missed[:2])
+    assert "getDifference" not in report.levels
+
+
+def test_levels_are_a_list() -> None:
+    assert settings(concurrency="1,32,256").concurrency == (1, 32, 256)
