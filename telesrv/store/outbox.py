@@ -10,7 +10,7 @@ of PostgreSQL makes undone is pushed twice, which clients notice by its pts.
 *Spec: Working with Updates*
 """
 
-# ruff: noqa: S608 - only column lists of this package are put in
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
