@@ -43,8 +43,8 @@ test-clients: $(VENV)/.dev clients ## only the tests with third-party clients as
 test-tdesktop: $(VENV)/.dev ## a stock Telegram Desktop under Xvfb, cut off from the network
 	$(PY) tests/support/isolate.py $(PY) -m pytest -m tdesktop tests/tdesktop $(ARGS)
 
-soak: $(VENV)/.dev ## hours of mixed traffic with crashes and cut links
-	$(PY) -m loadtest.soak $(ARGS)
+soak: $(VENV)/.dev ## break everything under load, for MINUTES=30; SEED=... repeats a run
+	$(PY) -m loadtest soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) $(ARGS)
 
 load: $(VENV)/.dev ## the load harness; settings in TELESRV_LOAD_...
 	$(PY) -m loadtest $(ARGS)

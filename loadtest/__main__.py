@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import typer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measures telesrv.")
@@ -47,6 +49,21 @@ def store(
     if scenario not in SCENARIOS:
         raise typer.BadParameter(f"choose one of: {', '.join(SCENARIOS)}", param_hint="--scenario")
     raise typer.Exit(run(scenario=scenario, as_json=as_json))
+
+
+@app.command()
+def soak(
+    minutes: float = typer.Option(30, min=0, help="No fault begins later than this."),
+    seed: int = typer.Option(0, help="Decides the order of the faults and their victims; 0: by the clock."),
+    only: str = typer.Option("", help="Only faults whose name contains this."),
+) -> None:
+    """Break workers, Valkey, PostgreSQL and the link to it under load of real clients.
+
+    Exit code 0: nothing was lost; 1: something was, and all is left in place; 2: no such fault.
+    """
+    from loadtest.soak import run  # noqa: PLC0415
+
+    raise typer.Exit(run(minutes=minutes, seed=seed or int(time.time()) % 1_000_000, only=only))
 
 
 if __name__ == "__main__":
