@@ -83,6 +83,8 @@ class OutboxDispatcher:
 
     async def _run(self, own: frozenset[int]) -> None:
         outbox = self._store.outbox
+        # What is leased to this number now was lost track of: the store went away during a batch.
+        await outbox.release_leases(self._node.number, own)
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             buckets = await outbox.due(own)

@@ -10,7 +10,6 @@ of PostgreSQL makes undone is pushed twice, which clients notice by its pts.
 *Spec: Working with Updates*
 """
 
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -250,17 +249,19 @@ class OutboxStore:
         """
         return {row["bucket"] for row in await self._pool.fetch(SQL_DUE, sorted(buckets), self._now_ms())}
 
-    async def release_leases(self, node: int | None = None) -> int:
+    async def release_leases(
+        self, node: int | None = None, buckets: Collection[int] = range(OUTBOX_BUCKETS)
+    ) -> int:
         """Lets rows be claimed that the process *node*, which is gone, had leased; returns how many.
 
         None is every process: for the start of a server that is alone on its database. Of a process that is
-        not gone it makes pushes come twice.
+        not gone it makes pushes come twice, unless nothing of *buckets* is under way there.
         """
         count = 0
-        for bucket in range(OUTBOX_BUCKETS):
+        for bucket in buckets:
             status = await self._pool.execute(SQL_RELEASE, bucket, self._now_ms(), node)
             count += int(status.rsplit(" ", 1)[-1])
-        self._signals.wake(range(OUTBOX_BUCKETS))
+        self._signals.wake(buckets)
         return count
 
     async def done(self, rows: Iterable[OutboxRow]) -> None:

@@ -35,7 +35,8 @@ PLAN = [
 async def campaign() -> AsyncIterator[Campaign]:
     """The world of these tests, under load."""
     directory = Path(tempfile.mkdtemp(prefix="telesrv-faults-"))
-    world = World(directory, postgres_settings=UNSYNCED, TELESRV_OUTBOX_LEASE_TIMEOUT="2")
+    # Longer than any test waits: nobody may leave the end of a lease to time.
+    world = World(directory, postgres_settings=UNSYNCED, TELESRV_OUTBOX_LEASE_TIMEOUT="600")
     async with world:
         campaign = Campaign(world, SEED)
         await campaign.start()

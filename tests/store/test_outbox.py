@@ -81,6 +81,7 @@ async def test_the_leases_of_one_process_can_be_ended_alone(store: Store, store_
         assert await store.outbox.release_leases(2) == 1
         assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
         assert await store.outbox.release_leases(2) == 0
+        assert await store.outbox.release_leases(1, {bucket_of(CLARA)}) == 0
         assert rows_of(await store.outbox.claim(bucket_of(ANNA))) == [1]
         assert await store.outbox.release_leases(1) == 2
     finally:
