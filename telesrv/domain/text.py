@@ -53,7 +53,11 @@ def utf16_length(text: str) -> int:
 
 
 def clean_text(
-    text: str, entities: Sequence[Entity] = (), *, limit: int = MAX_TEXT_CODE_POINTS
+    text: str,
+    entities: Sequence[Entity] = (),
+    *,
+    limit: int = MAX_TEXT_CODE_POINTS,
+    as_typed: bool = False,
 ) -> FormattedText:
     """Returns the text as it is stored, with its entities moved along, nested and bounded in number.
 
@@ -65,6 +69,7 @@ def clean_text(
         text: as the client sent it.
         entities: offsets count UTF-16 code units of *text*; any order, any overlap.
         limit: the most code points that may be left.
+        as_typed: keep the blanks at the ends and look for no links: the text is not finished.
 
     Raises:
         TextEmpty: nothing visible is left.
@@ -78,14 +83,14 @@ def clean_text(
     if _DROPPED.search(cleaned):
         spans = _without_dropped(cleaned, spans)
         cleaned = _DROPPED.sub("", cleaned)
-    body = cleaned.lstrip()
+    body = cleaned if as_typed else cleaned.lstrip()
     blank_head = len(cleaned) - len(body)
-    body = body.rstrip()
+    body = body if as_typed else body.rstrip()
     if not body or _INVISIBLE.fullmatch(body):
         raise TextEmpty
     if len(body) > limit:
         raise TextTooLong
-    found = tuple(find(body))
+    found = () if as_typed else tuple(find(body))
     if not spans and not found:
         return FormattedText(body)
     moved = (

@@ -87,6 +87,25 @@ class EventKind(IntEnum):
 SHOWS_BOX: Final = frozenset({EventKind.NEW_MESSAGE, EventKind.EDIT_MESSAGE})
 """The kinds that show the message of their box_id as it stands when shown; nothing when it is gone."""
 
+LAST_ONE_HOLDS: Final = {
+    kind: (min(group), max(group))
+    for group in (
+        (EventKind.PEER_BLOCKED,),
+        (EventKind.PEER_SETTINGS,),
+        (EventKind.PINNED_MESSAGES,),
+        (EventKind.DIALOG_UNREAD_MARK,),
+        (EventKind.DRAFT,),
+        (EventKind.DIALOG_PINNED, EventKind.PINNED_DIALOGS, EventKind.FOLDER_PEERS),
+        (EventKind.DIALOG_FILTER, EventKind.DIALOG_FILTER_ORDER, EventKind.DIALOG_FILTERS),
+        (EventKind.NOTIFY_SETTINGS,),
+        (EventKind.PRIVACY,),
+        (EventKind.HISTORY_TTL,),
+    )
+    for kind in group
+}
+"""Kinds of which a later event undoes an earlier one, and the first and last kind that it may undo: their
+pts must be in the order in which the changes were made."""
+
 
 @dataclass(slots=True, unsafe_hash=True)
 class Event:

@@ -19,9 +19,13 @@ from telesrv.store.compat import CompatStore
 from telesrv.store.contacts import ContactStore
 from telesrv.store.contents import ContentStore
 from telesrv.store.deletes import DeleteStore
+from telesrv.store.dialog_pins import DialogPinStore
 from telesrv.store.dialogs import DialogStore
+from telesrv.store.drafts import DraftStore
 from telesrv.store.edits import EditStore
 from telesrv.store.events import EventLog
+from telesrv.store.filters import FilterStore
+from telesrv.store.folders import FolderStore
 from telesrv.store.gaps import GapStore
 from telesrv.store.ids import Ids
 from telesrv.store.limits import LimitStore
@@ -40,6 +44,7 @@ from telesrv.store.send import BatchWriter, outcome_name
 from telesrv.store.session_registry import SessionRegistry
 from telesrv.store.signals import Signals
 from telesrv.store.top_peers import TopPeerStore
+from telesrv.store.unread_marks import UnreadMarkStore
 from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
 
@@ -122,6 +127,11 @@ class Store:
         self.accounts = AccountStore(pool, self.events, clock)
         self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
         self.contacts = ContactStore(pool, self.events, self.limits, clock)
+        self.pins = DialogPinStore(pool, self.events, clock)
+        self.folders = FolderStore(pool, self.events, clock)
+        self.filters = FilterStore(pool, self.events, clock, secret)
+        self.drafts = DraftStore(pool, self.events, clock)
+        self.unread_marks = UnreadMarkStore(pool, self.events, clock)
         self.top_peers = TopPeerStore(pool, clock)
         self.compat = CompatStore(pool, clock)
 

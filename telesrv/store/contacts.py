@@ -132,7 +132,7 @@ RETURNING contact_user_id, listed, phone_shared, bar_hidden
 """
 # Writes down a note about a contact.
 SQL_SET_NOTE: Final = """
-UPDATE contacts SET note = $3, note_entities = $4::jsonb
+UPDATE contacts SET note = $3, note_entities = $4::text::jsonb
 WHERE owner_user_id = $1 AND contact_user_id = $2 AND listed RETURNING contact_user_id
 """
 # Which of some accounts the owner has listed.

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
-from telesrv.domain.updates import Event, EventKind, NewEvent, bucket_of
+from telesrv.domain.updates import LAST_ONE_HOLDS, Event, EventKind, NewEvent, bucket_of
 from telesrv.store.ids import Grant, Ids, Want
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.pool import REPEATABLE, Connection, Pool, to_json
@@ -47,6 +47,19 @@ FROM unnest($1::smallint[], $2::bigint[], $3::int[], $4::bigint[], $5::bigint[])
     AS o(bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id)
 ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
 """
+# Whether one of some events, of a user and a kind between two, stands before one of the same chat or of none.
+SQL_OVERTAKEN: Final = """
+SELECT 1 FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::smallint[], $5::smallint[])
+    AS q(user_id, pts, peer_id, first_kind, last_kind)
+JOIN user_update_events e ON e.user_id = q.user_id AND e.pts > q.pts
+WHERE e.kind >= q.first_kind AND e.kind <= q.last_kind
+    AND (e.peer_id = q.peer_id OR e.peer_id = 0 OR q.peer_id = 0)
+LIMIT 1
+"""
+
+
+class OvertakenError(Exception):
+    """A change that was made before has the later pts: following the log would end in the older state."""
 
 
 class StaleCounter(Exception):
@@ -125,6 +138,7 @@ class EventLog:
             body: writes on the connection and calls `EventWriter.add`; it is run again after a deadlock or a
                 stale counter, so it keeps nothing outside. What it raises rolls everything back and is
                 raised. Its rows are locked by key, in the order of tables: domain tables before events.
+                What it changes is locked before its pts are compared with those of later events.
         Raises:
             Unavailable: a server is away; when it left during the COMMIT the outcome is unknown.
 
@@ -138,9 +152,10 @@ class EventLog:
             try:
                 async with self._pool.transaction() as connection:
                     result = await body(connection, writer)
+                    await self._in_order(connection, [event for event, _, _ in writer.rows])
                     writer.close(int(self._clock.time()))
                     await self.insert(connection, writer.rows)
-            except (StaleCounter, *REPEATABLE) as error:
+            except (StaleCounter, OvertakenError, *REPEATABLE) as error:
                 stale = stale or isinstance(error, StaleCounter)
                 await self.abandon(grants.values())
                 await asyncio.sleep(0.005 * attempt)
@@ -228,6 +243,27 @@ class EventLog:
         self._signals.committed({user_id for user_id, _ in written})
         self._metrics.noops(len(written))
         return len(written)
+
+    async def _in_order(self, connection: Connection, events: Sequence[Event]) -> None:
+        """Sees to it that of events that undo each other the later change has the later pts.
+
+        Raises:
+            OvertakenError: it has not; the caller rolls back and takes new pts.
+        """
+        undoing = [event for event in events if event.kind in LAST_ONE_HOLDS]
+        if not undoing:
+            return
+        kinds = [LAST_ONE_HOLDS[event.kind] for event in undoing]
+        overtaken = await connection.fetchval(
+            SQL_OVERTAKEN,
+            [event.user_id for event in undoing],
+            [event.pts for event in undoing],
+            [event.peer.id if event.peer else 0 for event in undoing],
+            [first for first, _ in kinds],
+            [last for _, last in kinds],
+        )
+        if overtaken is not None:
+            raise OvertakenError
 
     async def _insert_events(self, connection: Connection, events: Sequence[Event]) -> list[tuple[int, int]]:
         if not events:

@@ -24,6 +24,7 @@ from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.marks import Marks
 from telesrv.store.pool import Connection, Pool
+from telesrv.store.unread_marks import unread_mark_event
 
 Chat: TypeAlias = tuple[int, int, int]
 """owner_user_id, peer_type, peer_id: the key of a dialog."""
@@ -47,8 +48,7 @@ GROUP BY q.i
 # Moves read marks forward; dialogs whose marks were there already are missing from the answer.
 SQL_MOVE_MARKS: Final = """
 UPDATE dialogs d SET read_inbox_max_id = GREATEST(d.read_inbox_max_id, q.inbox),
-    read_outbox_max_id = GREATEST(d.read_outbox_max_id, q.outbox),
-    unread_mark = d.unread_mark AND q.inbox = 0
+    read_outbox_max_id = GREATEST(d.read_outbox_max_id, q.outbox)
 FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::int[], $5::int[])
     AS q(owner, peer_type, peer_id, inbox, outbox)
 WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
@@ -67,11 +67,12 @@ FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, p
 WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
 RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.unread_count
 """
-# Clears the owners' own unread marks.
+# Clears the owners' own unread marks; dialogs without one are missing from the answer.
 SQL_CLEAR_MARKS: Final = """
 UPDATE dialogs d SET unread_mark = false
 FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
 WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id AND d.unread_mark
+RETURNING d.owner_user_id, d.peer_type, d.peer_id
 """
 
 
@@ -109,14 +110,13 @@ class ReadWriter:
             if chat not in furthest or _reach(request) > _reach(furthest[chat]):
                 furthest[chat] = request
         batch = await self._look_up(furthest)
-        moved: dict[Chat, int] = {}
+        moved: dict[Chat, ReadOutcome] = {}
         if batch.users:
             moved = await self._events.transact(batch.users, batch.write)
         owners = {request.owner for request in prepared if _chat(request) not in moved}
         heads = {owner: (await self._marks.walk(owner))[0] for owner in sorted(owners)}
         return [
-            ReadOutcome(moved[chat], 1) if chat in moved else ReadOutcome(heads[chat[0]], 0)
-            for chat in map(_chat, prepared)
+            moved[chat] if chat in moved else ReadOutcome(heads[chat[0]], 0) for chat in map(_chat, prepared)
         ], False
 
     async def _look_up(self, furthest: dict[Chat, ReadRequest]) -> _Batch:
@@ -125,7 +125,6 @@ class ReadWriter:
         rows = await self._pool.fetch(SQL_READ_MARKS, list(range(len(chats))), *_columns(chats))
         batch = _Batch()
         partly: list[tuple[Chat, int, int]] = []
-        cleared: list[Chat] = []
         for row in rows:
             chat = chats[row["i"]]
             request, top, mark = furthest[chat], row["top_box_id"], row["read_inbox_max_id"]
@@ -134,8 +133,8 @@ class ReadWriter:
                 batch.inbox[chat] = (target, request)
                 if chat[1] == PeerType.USER and chat[2] not in (chat[0], SERVICE_USER_ID):
                     partly.append((chat, mark, target))
-            elif row["unread_mark"]:
-                cleared.append(chat)
+            if row["unread_mark"]:
+                batch.marked[chat] = request
         if partly:
             places = list(range(len(partly)))
             above, upto = [mark for _, mark, _ in partly], [target for _, _, target in partly]
@@ -144,29 +143,33 @@ class ReadWriter:
                 chat = partly[row["i"]][0]
                 there = (chat[2], int(PeerType.USER), chat[0])
                 batch.outbox[there] = (row["seen"], furthest[chat].date)
-        if cleared:
-            await self._pool.execute(SQL_CLEAR_MARKS, *_columns(sorted(cleared)))
         return batch
 
 
 class _Batch:
-    """What a batch moves: the readers' marks in *inbox*, those of whom they read in *outbox*."""
+    """What a batch moves: the readers' marks in *inbox*, those of whom they read in *outbox*; and in *marked*
+    the chats that the readers had marked as unread by hand."""
 
     def __init__(self) -> None:
+        self.marked: dict[Chat, ReadRequest] = {}
         self.inbox: dict[Chat, tuple[int, ReadRequest]] = {}
         self.outbox: dict[Chat, tuple[int, int]] = {}
 
     @property
     def users(self) -> list[int]:
         """The accounts whose logs are written, one entry for each event."""
-        return [chat[0] for chat in (*self.inbox, *self.outbox)]
+        return [chat[0] for chat in (*self.inbox, *self.outbox, *self.marked)]
 
-    async def write(self, connection: Connection, writer: EventWriter) -> dict[Chat, int]:
-        """Moves the marks; returns the readers' pts by the chats that moved.
+    async def write(self, connection: Connection, writer: EventWriter) -> dict[Chat, ReadOutcome]:
+        """Moves the marks; returns what was moved for the readers by chat, contiguous pts for each.
 
         A mark that another process moved to the same place between look-up and lock may be told once more:
         the event says what is.
         """
+        cleared: list[Chat] = []
+        if self.marked:
+            rows = await connection.fetch(SQL_CLEAR_MARKS, *_columns(sorted(self.marked)))
+            cleared = sorted(tuple(row) for row in rows)
         chats = sorted({*self.inbox, *self.outbox})
         rows = await connection.fetch(
             SQL_MOVE_MARKS,
@@ -176,11 +179,13 @@ class _Batch:
         )
         inbox_moved: list[Chat] = sorted(tuple(row)[:3] for row in rows if row["inbox_moved"])
         outbox_moved: list[Chat] = sorted(tuple(row)[:3] for row in rows if row["outbox_moved"])
-        pts: dict[Chat, int] = {}
+        moved: dict[Chat, ReadOutcome] = {}
+        unread: dict[Chat, int] = {}
         if inbox_moved:
             counted = await connection.fetch(SQL_COUNT_UNREAD, *_columns(inbox_moved))
             unread = {tuple(row)[:3]: row["unread_count"] for row in counted}
-            for chat in inbox_moved:
+        for chat in sorted({*inbox_moved, *cleared}):
+            if chat in unread:
                 target, request = self.inbox[chat]
                 event = writer.add(
                     NewEvent(
@@ -194,11 +199,24 @@ class _Batch:
                         exclude_session_id=request.session_id,
                     )
                 )
-                pts[chat] = event.pts
+                moved[chat] = ReadOutcome(event.pts, 1)
+            if chat in cleared:
+                request = self.marked[chat]
+                event = writer.add(
+                    unread_mark_event(
+                        request.owner,
+                        request.peer,
+                        False,
+                        request.date,
+                        request.auth_key_id,
+                        request.session_id,
+                    )
+                )
+                moved[chat] = ReadOutcome(event.pts, 2 if chat in unread else 1)
         for chat in outbox_moved:
             seen, date = self.outbox[chat]
             writer.add(NewEvent(chat[0], EventKind.READ_OUTBOX, date, Peer.user(chat[2]), seen))
-        return pts
+        return moved
 
 
 def _chat(request: ReadRequest) -> Chat:

@@ -17,6 +17,7 @@ from telesrv.rpc import Caller, Dispatcher, RpcConfig
 from telesrv.rpc.pushes import Push, PushBuilder
 from telesrv.store import Store, StoreConfig
 from telesrv.tl import functions, mt, types
+from tests.rpc.arranged import Arranged, fresh_arranged, same_arranged
 
 BUCKETS = 64
 
@@ -190,6 +191,7 @@ class Replica:
     read_outbox: dict[int, int] = field(default_factory=dict)
     users: set[int] = field(default_factory=set)
     message_ids: dict[int, int] = field(default_factory=dict)
+    arranged: Arranged = field(default_factory=Arranged)
 
     def follow(self, update: Any) -> None:
         """Applies one update whose pts is in order."""
@@ -199,6 +201,7 @@ class Replica:
         self.apply(update)
 
     def apply(self, update: Any) -> None:
+        self.arranged.apply(update)
         match update:
             case types.UpdateNewMessage():
                 self.add(update.message)
@@ -295,6 +298,7 @@ async def fresh(device: Device, others: Iterable[Device]) -> Replica:
     for other in others:
         for message in (await device.history(other)).messages:
             replica.messages[message.id] = message
+    replica.arranged = await fresh_arranged(device, others)
     return replica
 
 
@@ -302,6 +306,7 @@ def same(followed: Replica, fresh: Replica) -> None:
     """Asserts that following the updates and asking afresh come to the same."""
     assert followed.pts == fresh.pts
     assert followed.messages == fresh.messages
+    same_arranged(followed.arranged, fresh.arranged)
     for name in ("unread", "read_inbox", "read_outbox"):
         known, asked = getattr(followed, name), getattr(fresh, name)
         assert {peer: value for peer, value in known.items() if value} == {

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from telesrv.domain.dialogs import Dialog, DialogPage
+from telesrv.domain.dialogs import ARCHIVE, Archive, Dialog, DialogPage
+from telesrv.domain.drafts import Draft
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import PeerType
+from telesrv.rpc.convert.drafts import draft_to_tl, draft_user_ids
 from telesrv.rpc.convert.messages import user_ids_of
 from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.tl import types
@@ -18,8 +20,8 @@ from telesrv.tl import types
 _64_BITS: Final = 2**64 - 1
 
 
-def dialog_to_tl(dialog: Dialog) -> types.Dialog:
-    """Returns the chat as it stands in its owner's list.
+def dialog_to_tl(dialog: Dialog, draft: Draft | None = None) -> types.Dialog:
+    """Returns the chat as it stands in its owner's list, with the owner's draft.
 
     Spec: Dialogs.
     """
@@ -35,7 +37,24 @@ def dialog_to_tl(dialog: Dialog) -> types.Dialog:
         unread_reactions_count=0,
         unread_poll_votes_count=0,
         notify_settings=types.PeerNotifySettings(),
+        draft=None if draft is None else draft_to_tl(draft),
         folder_id=dialog.folder_id or None,
+    )
+
+
+def archive_to_tl(archive: Archive) -> types.DialogFolder:
+    """Returns the archive as one entry of the main list; nothing in it counts as muted.
+
+    Spec: Folders (Peer folders).
+    """
+    return types.DialogFolder(
+        folder=types.Folder(id=ARCHIVE, title="Archive"),
+        peer=peer_to_tl(archive.peer),
+        top_message=archive.top_box_id,
+        unread_muted_peers_count=0,
+        unread_unmuted_peers_count=archive.unread_chats,
+        unread_muted_messages_count=0,
+        unread_unmuted_messages_count=archive.unread_messages,
     )
 
 
@@ -43,6 +62,8 @@ def dialog_user_ids(page: DialogPage) -> set[int]:
     """Returns every account that the page shows."""
     shown = user_ids_of(page.top_boxes.values())
     shown.update(dialog.peer.id for dialog in page.dialogs if dialog.peer.type is PeerType.USER)
+    for draft in page.drafts.values():
+        shown.update(draft_user_ids(draft))
     return shown
 
 
@@ -66,10 +87,11 @@ def messages_hash(boxes: Iterable[MessageBox]) -> int:
 
 
 def dialogs_hash(page: DialogPage) -> int:
-    """Returns the hash of a page of dialogs: it covers what an answer shows of each, its users apart."""
+    """Returns the hash of a list of dialogs: it covers what an answer shows of each, its users apart."""
     numbers: list[int] = []
     for dialog in page.dialogs:
         box = page.top_boxes.get(dialog.top_box_id)
+        draft = page.drafts.get(dialog.peer)
         numbers += (
             dialog.peer.id,
             dialog.top_box_id,
@@ -79,5 +101,7 @@ def dialogs_hash(page: DialogPage) -> int:
             dialog.unread_count,
             dialog.pinned_order,
             int(dialog.unread_mark),
+            dialog.folder_id,
+            0 if draft is None else draft.date,
         )
     return list_hash(numbers)

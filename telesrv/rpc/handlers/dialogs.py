@@ -5,12 +5,13 @@ Spec: Dialogs; Pagination in the API.
 
 from __future__ import annotations
 
-from telesrv.domain.dialogs import Dialog, DialogPage
+from telesrv.domain.dialogs import ARCHIVE, MAIN, Dialog, DialogPage
+from telesrv.domain.filters import FIRST_ID, LAST_ID
 from telesrv.domain.messages import MAX_PAGE
 from telesrv.domain.peers import Peer
 from telesrv.rpc.context import Context
-from telesrv.rpc.convert.dialogs import dialog_to_tl, dialog_user_ids, dialogs_hash
-from telesrv.rpc.convert.messages import message_to_tl
+from telesrv.rpc.convert.dialogs import archive_to_tl, dialog_to_tl, dialog_user_ids, dialogs_hash
+from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.convert.updates import state_to_tl
 from telesrv.rpc.errors import bad_request
@@ -23,35 +24,54 @@ from telesrv.tl import functions, types
 async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> object:
     """Returns one page of chats, newest first, with their top messages and users.
 
+    The list is the main one, the archive, that of a filter of the caller's, or, without folder_id, all chats.
     A first page that holds the whole list is ``messages.dialogs``; any other is a slice, the last one empty.
+    The hash is that of the whole list. The first page of the main list has the archive as an entry when there
+    is anything in it.
 
     Raises:
         RpcError: 400 PEER_ID_INVALID, FOLDER_ID_INVALID.
 
     Spec: messages.getDialogs.
     """
-    if request.folder_id is not None and request.folder_id not in (0, 1):
-        raise bad_request("FOLDER_ID_INVALID")
+    folder_id, rules = request.folder_id, None
+    if folder_id is not None and folder_id not in (MAIN, ARCHIVE):
+        if FIRST_ID <= folder_id <= LAST_ID:
+            rules = await ctx.store.filters.get(ctx.user_id, folder_id)
+        if rules is None:
+            raise bad_request("FOLDER_ID_INVALID")
     offset_peer: Peer | None = None
     if not isinstance(request.offset_peer, types.InputPeerEmpty):
         offset_peer = peer_of(request.offset_peer, ctx.user_id, ctx.secret)
     offset_date, offset_id = max(request.offset_date, 0), max(request.offset_id, 0)
     limit = page_limit(request.limit)
+    first = not offset_date and not offset_id and offset_peer is None
+    if first and request.hash:
+        whole = await ctx.store.dialogs.whole(
+            ctx.user_id, folder_id=folder_id, exclude_pinned=request.exclude_pinned, rules=rules
+        )
+        if request.hash == dialogs_hash(whole):
+            return types.messages.DialogsNotModified(count=whole.total)
     page = await ctx.store.dialogs.page(
         ctx.user_id,
-        folder_id=request.folder_id,
+        folder_id=folder_id,
         offset_date=offset_date,
         offset_id=offset_id,
         offset_peer=offset_peer,
         limit=limit,
         exclude_pinned=request.exclude_pinned,
+        rules=rules,
     )
-    first = not offset_date and not offset_id and offset_peer is None
-    if first and request.hash and request.hash == dialogs_hash(page):
-        return types.messages.DialogsNotModified(count=page.total)
     dialogs, messages = _shown(page)
-    users = await shown_users(ctx, dialog_user_ids(page))
-    if first and len(dialogs) < limit:
+    shown = dialog_user_ids(page)
+    archive = await ctx.store.dialogs.archive(ctx.user_id) if first and folder_id == MAIN else None
+    if archive is not None:
+        boxes = await ctx.store.messages.get(ctx.user_id, [archive.top_box_id])
+        dialogs.insert(0, archive_to_tl(archive))
+        messages += [message_to_tl(box) for box in boxes.values()]
+        shown |= user_ids_of(boxes.values()) | {archive.peer.id}
+    users = await shown_users(ctx, shown)
+    if first and len(page.dialogs) < limit:
         return types.messages.Dialogs(dialogs=dialogs, messages=messages, chats=[], users=users)
     return types.messages.DialogsSlice(
         count=page.total, dialogs=dialogs, messages=messages, chats=[], users=users
@@ -59,7 +79,9 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
 
 
 def _shown(page: DialogPage) -> tuple[list[types.TypeDialog], list[types.TypeMessage]]:
-    dialogs: list[types.TypeDialog] = [dialog_to_tl(dialog) for dialog in page.dialogs]
+    dialogs: list[types.TypeDialog] = [
+        dialog_to_tl(dialog, page.drafts.get(dialog.peer)) for dialog in page.dialogs
+    ]
     messages: list[types.TypeMessage] = [
         message_to_tl(page.top_boxes[dialog.top_box_id])
         for dialog in page.dialogs
@@ -77,7 +99,7 @@ async def get_pinned_dialogs(ctx: Context, request: functions.messages.GetPinned
 
     Spec: messages.getPinnedDialogs.
     """
-    if request.folder_id not in (0, 1):
+    if request.folder_id not in (MAIN, ARCHIVE):
         raise bad_request("FOLDER_ID_INVALID")
     return await _peer_dialogs(ctx, await ctx.store.dialogs.pinned(ctx.user_id, request.folder_id))
 
@@ -103,7 +125,7 @@ async def get_peer_dialogs(ctx: Context, request: functions.messages.GetPeerDial
     page = await ctx.store.dialogs.for_peers(ctx.user_id, list(peers))
     known = {dialog.peer: dialog for dialog in page.dialogs}
     dialogs = tuple(known.get(peer) or Dialog(ctx.user_id, peer, top_box_id=0, top_date=0) for peer in peers)
-    return await _peer_dialogs(ctx, DialogPage(dialogs, page.top_boxes, len(dialogs)))
+    return await _peer_dialogs(ctx, DialogPage(dialogs, page.top_boxes, len(dialogs), page.drafts))
 
 
 async def _peer_dialogs(ctx: Context, page: DialogPage) -> types.messages.PeerDialogs:

@@ -75,6 +75,8 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
             digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
         )
     )
+    if request.clear_draft:
+        await ctx.store.drafts.clear_before(ctx.user_id, peer, sent.pts)
     return sent_to_tl(sent)
 
 

@@ -127,7 +127,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.contacts.GetBirthdays: lambda: t.contacts.ContactBirthdays(contacts=[], users=[]),
     f.contacts.GetSaved: list,
     f.contacts.GetSponsoredPeers: t.contacts.SponsoredPeersEmpty,
-    f.messages.ClearAllDrafts: lambda: True,
     f.messages.ClearRecentReactions: lambda: True,
     f.messages.ClearRecentStickers: lambda: True,
     f.messages.GetAllStickers: _no_sets,
@@ -139,8 +138,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.messages.GetCustomEmojiDocuments: list,
     f.messages.GetDefaultHistoryTTL: lambda: t.DefaultHistoryTTL(period=0),
     f.messages.GetDefaultTagReactions: _no_reactions,
-    f.messages.GetDialogFilters: lambda: t.messages.DialogFilters(filters=[t.DialogFilterDefault()]),
-    f.messages.GetDialogUnreadMarks: list,
     f.messages.GetEmojiGroups: _no_groups,
     f.messages.GetEmojiKeywordsLanguages: list,
     f.messages.GetEmojiProfilePhotoGroups: _no_groups,
@@ -163,7 +160,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.messages.GetSavedGifs: lambda: t.messages.SavedGifs(hash=0, gifs=[]),
     f.messages.GetSavedReactionTags: lambda: t.messages.SavedReactionTags(tags=[], hash=0),
     f.messages.GetStickers: lambda: t.messages.Stickers(hash=0, stickers=[]),
-    f.messages.GetSuggestedDialogFilters: list,
     f.messages.GetTopReactions: _no_reactions,
     f.messages.GetWebPagePreview: lambda: t.messages.WebPagePreview(
         media=t.MessageMediaEmpty(), chats=[], users=[]
@@ -264,7 +260,6 @@ async def get_channels(ctx: Context, request: functions.channels.GetChannels) ->
     return t.messages.Chats(chats=[])
 
 
-@handler(f.messages.GetAllDrafts, stub=True)
 @handler(f.account.GetNotifyExceptions, stub=True)
 @handler(f.stories.GetAllReadPeerStories, stub=True)
 async def get_no_updates(ctx: Context, request: object) -> types.Updates:

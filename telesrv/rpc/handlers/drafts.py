@@ -1,0 +1,155 @@
+"""Drafts of the caller.
+
+Spec: Message drafts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from telesrv.domain.drafts import Draft
+from telesrv.domain.entities import EntityBoundsInvalid
+from telesrv.domain.messages import Entity, ReplyTo
+from telesrv.domain.peers import MAX_ID, Peer, PeerType
+from telesrv.domain.text import (
+    MAX_QUOTE_CODE_POINTS,
+    MAX_QUOTE_OFFSET,
+    FormattedText,
+    TextEmpty,
+    TextTooLong,
+    clean_text,
+)
+from telesrv.rpc import fields
+from telesrv.rpc.convert.drafts import draft_to_tl, draft_user_ids
+from telesrv.rpc.convert.entities import entities_from_tl
+from telesrv.rpc.convert.peers import peer_of, peer_to_tl, user_of
+from telesrv.rpc.errors import RpcError, bad_request
+from telesrv.rpc.handlers.messages import shown_users
+from telesrv.rpc.registry import handler
+from telesrv.tl import functions, types
+
+if TYPE_CHECKING:
+    from telesrv.rpc.context import Context
+
+MAX_URL: Final = 2_048
+
+
+@handler(functions.messages.SaveDraft)
+async def save_draft(ctx: Context, request: functions.messages.SaveDraft) -> bool:
+    """Keeps what the caller began to write in a chat, for all devices; an empty text clears it.
+
+    Raises:
+        RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID, REPLY_MESSAGE_ID_INVALID, QUOTE_TEXT_INVALID,
+            or what is not supported by its name, as in messages.sendMessage.
+
+    Spec: messages.saveDraft.
+    """
+    refused = (
+        (request.effect, "EFFECT_ID_INVALID"),
+        (request.suggested_post, "SUGGESTED_POST_PEER_INVALID"),
+        (request.rich_message, "MEDIA_INVALID"),
+    )
+    for asked, error in refused:
+        if asked:
+            raise bad_request(error)
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    formatted = _typed(ctx, request.message, request.entities)
+    draft = Draft(
+        date=ctx.now(),
+        text=formatted.text,
+        entities=formatted.entities,
+        no_webpage=request.no_webpage,
+        invert_media=request.invert_media,
+        reply_to=_reply_to(ctx, request.reply_to, peer),
+        webpage=_webpage(request.media),
+    )
+    if not draft.empty and (await ctx.store.users.get(peer.id)) is None:
+        raise bad_request("PEER_ID_INVALID")
+    await ctx.store.drafts.save(ctx.user_id, peer, draft)
+    return True
+
+
+@handler(functions.messages.GetAllDrafts)
+async def get_all_drafts(ctx: Context, request: functions.messages.GetAllDrafts) -> types.Updates:
+    """Answers the drafts of all chats.
+
+    Spec: messages.getAllDrafts.
+    """
+    drafts = await ctx.store.drafts.all(ctx.user_id)
+    updates: list[types.TypeUpdate] = []
+    shown: set[int] = set()
+    for peer, draft in drafts.items():
+        updates.append(types.UpdateDraftMessage(peer=peer_to_tl(peer), draft=draft_to_tl(draft)))
+        shown.update(draft_user_ids(draft))
+        if peer.type is PeerType.USER:
+            shown.add(peer.id)
+    users = await shown_users(ctx, shown)
+    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+
+
+@handler(functions.messages.ClearAllDrafts)
+async def clear_all_drafts(ctx: Context, request: functions.messages.ClearAllDrafts) -> bool:
+    """Clears the drafts of all chats.
+
+    Spec: messages.clearAllDrafts.
+    """
+    await ctx.store.drafts.clear_all(ctx.user_id)
+    return True
+
+
+def _typed(
+    ctx: Context, text: str, entities: list[types.TypeMessageEntity] | None, limit: int | None = None
+) -> FormattedText:
+    def maybe_user(user: types.TypeInputUser) -> int | None:
+        try:
+            return user_of(user, ctx.user_id, ctx.secret)
+        except RpcError:
+            return None
+
+    found: list[Entity] = entities_from_tl(entities, maybe_user)
+    options: dict[str, Any] = {} if limit is None else {"limit": limit}
+    try:
+        return clean_text(text, found, as_typed=True, **options)
+    except TextEmpty:
+        return FormattedText("")
+    except TextTooLong:
+        raise bad_request("MESSAGE_TOO_LONG" if limit is None else "QUOTE_TEXT_INVALID") from None
+    except EntityBoundsInvalid:
+        raise bad_request("ENTITY_BOUNDS_INVALID" if limit is None else "QUOTE_TEXT_INVALID") from None
+
+
+def _reply_to(ctx: Context, reply: types.TypeInputReplyTo | None, peer: Peer) -> ReplyTo | None:
+    """Returns what is to be answered. That the message is there is checked when the draft is sent."""
+    if reply is None:
+        return None
+    if isinstance(reply, types.InputReplyToStory):
+        raise bad_request("STORY_ID_INVALID")
+    if not isinstance(reply, types.InputReplyToMessage) or reply.monoforum_peer_id is not None:
+        raise bad_request("REPLY_TO_MONOFORUM_PEER_INVALID")
+    elsewhere = reply.reply_to_peer_id
+    if elsewhere is not None and peer_of(elsewhere, ctx.user_id, ctx.secret) != peer:
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    if not 0 <= reply.reply_to_msg_id <= MAX_ID:
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    if reply.reply_to_msg_id == 0:
+        return None
+    if not reply.quote_text:
+        return ReplyTo(reply.reply_to_msg_id)
+    if not 0 <= (reply.quote_offset or 0) <= MAX_QUOTE_OFFSET:
+        raise bad_request("QUOTE_TEXT_INVALID")
+    quote = _typed(ctx, reply.quote_text, reply.quote_entities, MAX_QUOTE_CODE_POINTS)
+    if not quote.text:
+        return ReplyTo(reply.reply_to_msg_id)
+    return ReplyTo(reply.reply_to_msg_id, quote.text, quote.entities, reply.quote_offset)
+
+
+def _webpage(media: types.TypeInputMedia | None) -> dict[str, Any] | None:
+    if media is None or isinstance(media, types.InputMediaEmpty):
+        return None
+    if not isinstance(media, types.InputMediaWebPage):
+        raise bad_request("MEDIA_INVALID")
+    url = fields.line(media.url)
+    if not url or len(url) > MAX_URL:
+        raise bad_request("WEBPAGE_URL_INVALID")
+    forced = {"force_large_media": media.force_large_media, "force_small_media": media.force_small_media}
+    return {"url": url} | {name: True for name, value in forced.items() if value}

@@ -1,0 +1,103 @@
+"""The archive: which of the two peer folders a chat stands in.
+
+*Spec: Folders (Peer folders)*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from telesrv.clock import Clock
+from telesrv.domain.dialogs import ARCHIVE, MAIN
+from telesrv.domain.peers import Peer
+from telesrv.domain.updates import Event, EventKind, NewEvent
+from telesrv.store.boxes import peer_of
+from telesrv.store.dialog_pins import SQL_FOLDERS, pinned_event, read_pins
+from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS, PlanMovedError, until_settled
+from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.pool import Connection, Pool
+
+# Moves chats to folders; a pin does not go along.
+SQL_MOVE: Final = """
+UPDATE dialogs d SET folder_id = q.folder_id, pinned_order = 0
+FROM unnest($2::smallint[], $3::bigint[], $4::smallint[]) AS q(peer_type, peer_id, folder_id)
+WHERE d.owner_user_id = $1 AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
+"""
+
+
+class FolderStore:
+    """Moves of chats between the main list and the archive."""
+
+    def __init__(self, pool: Pool, events: EventLog, clock: Clock) -> None:
+        self._pool = pool
+        self._events = events
+        self._clock = clock
+
+    async def edit(
+        self, owner: int, folders: Mapping[Peer, int], *, auth_key_id: int = 0, session_id: int = 0
+    ) -> list[Event]:
+        """Moves chats and returns the events that tell of it; none when all stood where they were wanted.
+
+        Peers without a chat are left out. A chat that was pinned in the folder it leaves is not any more: the
+        new order of that folder is told too.
+
+        *Spec: folders.editPeerFolders*
+        """
+        peers = sorted(folders)
+        columns = [int(peer.type) for peer in peers], [peer.id for peer in peers]
+
+        async def moves(reader: Connection | Pool) -> tuple[list[Peer], list[int]]:
+            """What is to be moved, and the folders whose pins change by it."""
+            rows = await reader.fetch(SQL_FOLDERS, owner, *columns)
+            moved = {
+                peer_of(row["peer_type"], row["peer_id"]): row
+                for row in rows
+                if row["folder_id"] != folders[peer_of(row["peer_type"], row["peer_id"])]
+            }
+            unpinned = {row["folder_id"] for row in moved.values() if row["pinned_order"] > 0}
+            return sorted(moved), sorted(unpinned)
+
+        async def attempt() -> list[Event]:
+            plan = await moves(self._pool)
+            moved, unpinned = plan
+            if not moved:
+                return []
+
+            async def body(connection: Connection, writer: EventWriter) -> list[Event]:
+                await connection.execute(SQL_LOCK_SETTINGS, owner)
+                if await moves(connection) != plan:
+                    raise PlanMovedError
+                await connection.execute(
+                    SQL_MOVE,
+                    owner,
+                    [int(peer.type) for peer in moved],
+                    [peer.id for peer in moved],
+                    [folders[peer] for peer in moved],
+                )
+                date = int(self._clock.time())
+                listed = [[int(peer.type), peer.id, folders[peer]] for peer in moved]
+                events = [
+                    writer.add(
+                        NewEvent(
+                            owner,
+                            EventKind.FOLDER_PEERS,
+                            date,
+                            payload={"peers": listed},
+                            exclude_auth_key_id=auth_key_id,
+                            exclude_session_id=session_id,
+                            pts_count=len(moved),
+                        )
+                    )
+                ]
+                for folder_id in unpinned:
+                    order = await read_pins(connection, owner, folder_id)
+                    new = pinned_event(owner, folder_id, order, date, auth_key_id, session_id)
+                    events.append(writer.add(new))
+                return events
+
+            return await self._events.transact([owner] * (len(moved) + len(unpinned)), body)
+
+        if not peers or not set(folders.values()) <= {MAIN, ARCHIVE}:
+            return []
+        return await until_settled(attempt)
