@@ -9,7 +9,7 @@ Spec: Working with Updates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from telesrv.rpc.convert.users import user_to_tl
 from telesrv.tl import types
 
 if TYPE_CHECKING:
+    from telesrv.domain.users import UserView
     from telesrv.store import Store
 
 UNORDERED: Final = 0
@@ -55,9 +56,41 @@ class PushBuilder:
 
         Spec: Working with Updates.
         """
-        shown = [event_user_ids(item.event, item.box) for item in items]
-        wanted = set[int]().union(*shown)
-        views = await self._store.users.views(user_id, wanted) if wanted else {}
+        built = (await self.build_many({user_id: items}))[user_id]
+        if isinstance(built, Exception):
+            raise built
+        return built
+
+    async def build_many(self, owed: Mapping[int, Sequence[OutboxItem]]) -> dict[int, list[Push] | Exception]:
+        """Returns for each account of *owed* one push for each item, in order, or why they cannot be made.
+
+        The store is read once for all accounts, in a fixed number of statements.
+
+        Raises:
+            Unavailable: as `build`.
+
+        Spec: Working with Updates.
+        """
+        built: dict[int, list[Push] | Exception] = {}
+        shown: dict[int, list[set[int]]] = {}
+        for user_id, items in owed.items():
+            try:
+                shown[user_id] = [set(event_user_ids(item.event, item.box)) for item in items]
+            except Exception as error:
+                built[user_id] = error
+        views = await self._store.users.views_many(
+            {user_id: set[int]().union(*sets) for user_id, sets in shown.items()}
+        )
+        for user_id, sets in shown.items():
+            try:
+                built[user_id] = self._pushes(owed[user_id], sets, views[user_id])
+            except Exception as error:
+                built[user_id] = error
+        return built
+
+    def _pushes(
+        self, items: Sequence[OutboxItem], shown: Sequence[set[int]], views: Mapping[int, UserView]
+    ) -> list[Push]:
         users = {shown_id: user_to_tl(view, self._store.secret) for shown_id, view in views.items()}
         return [
             Push(

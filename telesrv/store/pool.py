@@ -138,6 +138,8 @@ class Pool:
         try:
             yield connection
         except _AWAY as error:
+            if isinstance(error, ValueError):
+                raise  # the driver cannot encode an argument: no server was asked
             _give_up(connection, error)
             self._metrics.away("PostgreSQL")
             raise Unavailable("PostgreSQL") from error
@@ -188,6 +190,8 @@ class Pool:
             try:
                 return await action(connection)
             except _AWAY as error:
+                if isinstance(error, ValueError):
+                    raise
                 _give_up(connection, error)
                 problem = error
             finally:

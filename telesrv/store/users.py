@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from telesrv.domain.peers import PeerType
 from telesrv.domain.users import Contact, Presence, User, UserView
 from telesrv.store.boxes import entities_from_json
 from telesrv.store.pool import Pool
@@ -30,15 +29,18 @@ SELECT owner_user_id, contact_user_id, listed, listed_by, first_name, last_name,
     phone_shared_by, bar_hidden, note, note_entities
 FROM contacts WHERE owner_user_id = $1 AND contact_user_id = ANY($2::bigint[])
 """
-# Which of some accounts the viewer has blocked.
-SQL_BLOCKED: Final = """
-SELECT peer_id FROM contact_blocks
-WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
+# Reads what some accounts know of others.
+SQL_KNOWN_PAIRS: Final = """
+SELECT c.owner_user_id, c.contact_user_id, c.listed, c.listed_by, c.first_name, c.last_name, c.phone,
+    c.phone_shared, c.phone_shared_by, c.bar_hidden, c.note, c.note_entities
+FROM unnest($1::bigint[], $2::bigint[]) AS q(owner_user_id, contact_user_id)
+JOIN contacts c ON c.owner_user_id = q.owner_user_id AND c.contact_user_id = q.contact_user_id
 """
-# Which of some accounts have blocked the viewer.
-SQL_BLOCKED_BY: Final = """
-SELECT owner_user_id FROM contact_blocks
-WHERE owner_user_id = ANY($1::bigint[]) AND peer_type = $2 AND peer_id = $3
+# Which of some pairs of accounts are blocks, of the second by the first.
+SQL_BLOCKED_PAIRS: Final = """
+SELECT c.owner_user_id, c.peer_id
+FROM unnest($1::bigint[], $2::bigint[]) AS q(owner_user_id, peer_id)
+JOIN contact_blocks c ON c.owner_user_id = q.owner_user_id AND c.peer_type = 1 AND c.peer_id = q.peer_id
 """
 
 
@@ -60,51 +62,68 @@ class UserStore:
         A phone number is seen by its owner, by whom the owner shares it with, and by whoever has it in the
         address book; when somebody is online is not shown to those whom they blocked.
         """
-        ids = list(dict.fromkeys(user_ids))
+        return (await self.views_many({viewer_user_id: user_ids}))[viewer_user_id]
+
+    async def views_many(self, wanted: Mapping[int, Collection[int]]) -> dict[int, dict[int, UserView]]:
+        """Returns for each viewer of *wanted* the views of those accounts, as `views`, in the same number of
+        statements for all of them together.
+        """
+        ids = list({user_id for user_ids in wanted.values() for user_id in user_ids})
         if not ids:
-            return {}
-        others = [user_id for user_id in ids if user_id != viewer_user_id]
-        users = [user_from_row(row) for row in await self._pool.fetch(SQL_USERS, ids)]
-        known = await self._known(viewer_user_id, others)
-        blocked, blocked_by = await self._blocks(viewer_user_id, others)
+            return {viewer: {} for viewer in wanted}
+        pairs = sorted(
+            {
+                (viewer, user_id)
+                for viewer, user_ids in wanted.items()
+                for user_id in user_ids
+                if user_id != viewer
+            }
+        )
+        users = {row["user_id"]: user_from_row(row) for row in await self._pool.fetch(SQL_USERS, ids)}
+        known = await self._known(pairs)
+        blocks = await self._blocks(pairs)
         presence = await self._presence.known(ids)
-        views = {}
-        for user in users:
-            user_id = user.user_id
-            row = known.get(user_id)
-            contact = contact_from_row(row) if row is not None and row["listed"] else None
-            seen = presence.get(user_id, Presence(last_seen_at=user.last_seen_at))
-            views[user_id] = UserView(
-                user=user,
-                viewer_user_id=viewer_user_id,
-                contact=contact,
-                presence=Presence() if user_id in blocked_by else seen,
-                phone_visible=bool(user.phone)
-                and (
-                    user_id == viewer_user_id
-                    or (row is not None and row["phone_shared_by"])
-                    or (contact is not None and contact.phone == user.phone)
-                ),
-                blocked=user_id in blocked,
-                phone_shared=row is not None and row["phone_shared"],
-                bar_hidden=row is not None and row["bar_hidden"],
-            )
+        views: dict[int, dict[int, UserView]] = {}
+        for viewer, user_ids in wanted.items():
+            mine = views[viewer] = {}
+            for user_id in dict.fromkeys(user_ids):
+                user = users.get(user_id)
+                if user is None:
+                    continue
+                row = known.get((viewer, user_id))
+                contact = contact_from_row(row) if row is not None and row["listed"] else None
+                seen = presence.get(user_id, Presence(last_seen_at=user.last_seen_at))
+                mine[user_id] = UserView(
+                    user=user,
+                    viewer_user_id=viewer,
+                    contact=contact,
+                    presence=Presence() if (user_id, viewer) in blocks else seen,
+                    phone_visible=bool(user.phone)
+                    and (
+                        user_id == viewer
+                        or (row is not None and row["phone_shared_by"])
+                        or (contact is not None and contact.phone == user.phone)
+                    ),
+                    blocked=(viewer, user_id) in blocks,
+                    phone_shared=row is not None and row["phone_shared"],
+                    bar_hidden=row is not None and row["bar_hidden"],
+                )
         return views
 
-    async def _known(self, viewer_user_id: int, others: list[int]) -> dict[int, Any]:
-        """The viewer's rows of `contacts` by the other side."""
-        if not others:
+    async def _known(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Any]:
+        """The rows of `contacts` by owner and other side."""
+        if not pairs:
             return {}
-        rows = await self._pool.fetch(SQL_KNOWN, viewer_user_id, others)
-        return {row["contact_user_id"]: row for row in rows}
+        rows = await self._pool.fetch(SQL_KNOWN_PAIRS, *map(list, zip(*pairs, strict=True)))
+        return {(row["owner_user_id"], row["contact_user_id"]): row for row in rows}
 
-    async def _blocks(self, viewer_user_id: int, others: list[int]) -> tuple[set[int], set[int]]:
-        """Whom the viewer blocked, and who blocked the viewer."""
-        if not others:
-            return set(), set()
-        blocked = await self._pool.fetch(SQL_BLOCKED, viewer_user_id, PeerType.USER, others)
-        blocked_by = await self._pool.fetch(SQL_BLOCKED_BY, others, PeerType.USER, viewer_user_id)
-        return {row["peer_id"] for row in blocked}, {row["owner_user_id"] for row in blocked_by}
+    async def _blocks(self, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Who blocked whom of *pairs*, either way."""
+        if not pairs:
+            return set()
+        both = sorted({*pairs, *((other, one) for one, other in pairs)})
+        rows = await self._pool.fetch(SQL_BLOCKED_PAIRS, *map(list, zip(*both, strict=True)))
+        return {(row["owner_user_id"], row["peer_id"]) for row in rows}
 
 
 def user_from_row(row: Any) -> User:

@@ -10,7 +10,6 @@ CLIENT = [1, "", "", "", "", ""]
 ONE_OWNER = [
     (users.SQL_USER, [7]),
     (users.SQL_KNOWN, [7, [8, 9]]),
-    (users.SQL_BLOCKED, [7, 1, [8, 9]]),
     (presence.SQL_SEEN, [7, 5]),
     (accounts.SQL_LOCK, [7]),
     (accounts.SQL_SET_PROFILE, [7, "", "", ""]),
@@ -20,7 +19,7 @@ ONE_OWNER = [
     (accounts.SQL_KEY_USER, [7]),
     (accounts.SQL_AUTHORIZATION, [7, 8]),
     (accounts.SQL_AUTHORIZATIONS, [7]),
-    (accounts.SQL_TOUCH, [7, 8, 1, ""]),
+    (accounts.SQL_TOUCH, [7, 8, 1, "", *CLIENT]),
     (accounts.SQL_DEAUTHORIZE, [7, [8]]),
     (accounts.SQL_BY_HASH, [7, 8]),
     (accounts.SQL_OTHERS, [7, 8]),
@@ -42,7 +41,8 @@ ONE_OWNER = [
 ]
 SEVERAL = [
     (users.SQL_USERS, [[7, 8]]),
-    (users.SQL_BLOCKED_BY, [[7, 8], 1, 9]),
+    (users.SQL_KNOWN_PAIRS, [[7, 8], [8, 9]]),
+    (users.SQL_BLOCKED_PAIRS, [[7, 8], [8, 9]]),
     (presence.SQL_LAST_SEEN, [[7, 8]]),
     (contacts.SQL_EXISTING, [[7, 8]]),
     (contacts.SQL_PHONES, [["1", "2"]]),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from telesrv.domain.errors import PeerInvalid, RandomIdConflict, ReplyInvalid
+from telesrv.domain.errors import PeerInvalid, RandomIdConflict, ReplyInvalid, Unavailable
 from telesrv.domain.messages import Entity, MessageBox
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.updates import EventKind
@@ -128,10 +128,13 @@ async def test_one_bad_message_does_not_spoil_its_batch(store: Store) -> None:
         send(store, ANNA, 999, "nobody"),
         send(store, ANNA, BORIS, "nul \0 in it"),
         send(store, ANNA, BORIS, "half a pair \ud800", digest=b"x"),
+        send(store, ANNA, BORIS, "no such date", date=2**40),
         send(store, ANNA, BORIS, "good too"),
         return_exceptions=True,
     )
-    assert [isinstance(outcome, BaseException) for outcome in outcomes] == [False, True, True, True, False]
+    failed = [isinstance(outcome, BaseException) for outcome in outcomes]
+    assert failed == [False, True, True, True, True, False]
+    assert not any(isinstance(outcome, Unavailable) for outcome in outcomes)
     page = await store.messages.history(ANNA, Peer.user(BORIS))
     assert [box.text for box in page.boxes] == ["good too", "good"]
     events = await log_of(store, ANNA)
