@@ -72,6 +72,24 @@ async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
         await again.close()
 
 
+async def test_a_process_that_is_new_to_an_account_claims_what_the_others_do(
+    store: Store, store_config: StoreConfig
+) -> None:
+    sent = await send(store, ANNA, BORIS)
+    edited = await store.edits.edit(ANNA, sent.box.peer, sent.box.box_id, "edited", (), date=DATE + 1)
+    new = await Store.open(store_config)
+    try:
+        for user_id in (ANNA, BORIS):
+            assert new.outbox._marks.unknown({user_id})
+            items = await new.outbox.claim(bucket_of(user_id))
+            assert [item.box and item.box.text for item in items] == ["edited", "edited"]
+            assert items[-1].event.kind is EventKind.EDIT_MESSAGE
+            assert await new.outbox._marks.walk(user_id) == (items[-1].row.pts, False)
+        assert edited.pts == 2
+    finally:
+        await new.close()
+
+
 async def test_the_leases_of_one_process_can_be_ended_alone(store: Store, store_config: StoreConfig) -> None:
     await send(store, ANNA, BORIS)
     other = await Store.open(replace(store_config, node=2))
