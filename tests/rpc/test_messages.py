@@ -417,3 +417,13 @@ async def test_typing_is_bounded(server: Server) -> None:
     with pytest.raises(Refused, match="420 FLOOD_WAIT_"):
         await ada.call(typing)
     assert len(server.sessions.transient) == TYPING_PER_MINUTE
+
+
+async def test_edits_are_bounded_as_sends_are(postgres_dsn: str, redis_url: str, redis_prefix: str) -> None:
+    async with running(postgres_dsn, redis_url, redis_prefix, message_rate_limit=2) as server:
+        ada = await server.account()
+        sent = await ada.call(functions.messages.SendMessage(peer=SELF, message="0", random_id=1))
+        for text in ("1", "2"):
+            await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.id, message=text))
+        with pytest.raises(Refused, match=r"420 FLOOD_WAIT_\d+$"):
+            await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.id, message="3"))

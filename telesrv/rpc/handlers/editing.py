@@ -11,7 +11,7 @@ from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import RpcError, bad_request
-from telesrv.rpc.handlers.messages import message_text, shown_users
+from telesrv.rpc.handlers.messages import RATE_PERIOD_S, message_text, shown_users
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -46,6 +46,9 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
     if request.message is None:
         raise bad_request("MESSAGE_NOT_MODIFIED")
     formatted = message_text(ctx, request.message, request.entities)
+    await ctx.store.limits.hit(
+        "messages:edit", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
+    )
     key, session = ctx.session
     edited = await ctx.store.edits.edit(
         ctx.user_id,
