@@ -105,16 +105,21 @@ class Marks:
         return marks
 
     def follow(self, user_id: int, mark: int, events: Iterable[tuple[int, int]]) -> tuple[int, bool]:
-        """Moves the mark along committed (pts, pts_count); returns it and whether a hole stopped it."""
+        """Moves the mark along committed (pts, pts_count); returns it and whether a hole stopped it.
+
+        Every hole among them is noted, so that all are filled in the time of one.
+        """
         at_hole = False
+        reached = mark
         for pts, pts_count in events:
-            if pts - pts_count > mark:
-                if (user_id, mark) not in self._holes:
-                    self._holes[user_id, mark] = (pts - pts_count, self._clock.monotonic())
-                    self._metrics.hole()
+            if pts - pts_count > reached:
                 at_hole = True
-                break
-            mark = max(mark, pts)
+                if (user_id, reached) not in self._holes:
+                    self._holes[user_id, reached] = (pts - pts_count, self._clock.monotonic())
+                    self._metrics.hole()
+            reached = max(reached, pts)
+            if not at_hole:
+                mark = reached
         known = self._known.setdefault(user_id, _Mark(mark, 0))
         known.pts = max(known.pts, mark)
         if known.pts - known.stored >= _WRITE_EVERY:

@@ -98,6 +98,6 @@ async def test_the_number_of_statements_does_not_grow(store: Store) -> None:
     assert len(await store.users.views(ids[0], ids)) == 30
     assert len(reads) == few == 3
     reads.clear()
-    views = await store.users.views_many({viewer: ids for viewer in ids})
+    views = await store.users.views_many(dict.fromkeys(ids, ids))
     assert len(reads) == 3
     assert views[ids[1]] == await store.users.views(ids[1], ids)
