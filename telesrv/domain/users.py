@@ -6,8 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
 
 from telesrv.domain.messages import Entity
+from telesrv.domain.privacy import AccountFlags, PrivacyKey
+
+DAY_S: Final = 86_400
+DEFAULT_TTL_DAYS: Final = 365
+NO_FLAGS: Final = AccountFlags(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,29 @@ class User:
     last_seen_at: int = 0
     """When the account was last online as far as PostgreSQL knows; Presence is newer. 0 if never."""
     deleted: bool = False
+    birthday: Birthday | None = None
+    flags: AccountFlags = NO_FLAGS
+    ttl_days: int = DEFAULT_TTL_DAYS
+    """After so many days without being seen the account is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Birthday:
+    """A day of the year, and the year if the account tells it (else 0)."""
+
+    day: int
+    month: int
+    year: int = 0
+
+
+class Seen(IntEnum):
+    """How roughly the viewer is told when an account was last seen."""
+
+    EXACTLY = 0
+    RECENTLY = 1
+    WITHIN_WEEK = 2
+    WITHIN_MONTH = 3
+    LONG_AGO = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +63,22 @@ class Presence:
 
     online_until: int = 0
     last_seen_at: int = 0
+    seen: Seen = Seen.EXACTLY
+    """If not exactly, the times are 0: what the viewer may not know is not here."""
+    by_viewer: bool = False
+    """It is rough because the viewer hides their own times from the account."""
+
+    def roughly(self, now: int, *, by_viewer: bool) -> Presence:
+        """Returns what is left of it for somebody who may not know the times."""
+        seen_at = max(self.last_seen_at, min(self.online_until, now))
+        age_s = now - seen_at
+        if not seen_at or age_s > 30 * DAY_S:
+            return Presence(seen=Seen.LONG_AGO)
+        if age_s <= 3 * DAY_S:
+            seen = Seen.RECENTLY
+        else:
+            seen = Seen.WITHIN_WEEK if age_s <= 7 * DAY_S else Seen.WITHIN_MONTH
+        return Presence(seen=seen, by_viewer=by_viewer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +112,10 @@ class UserView:
     """The account may see the viewer's phone number."""
     bar_hidden: bool = False
     """The viewer closed the action bar of the chat."""
+    phone_needs_exception: bool = False
+    """The account would not see the viewer's phone number for being in the viewer's address book."""
+    allowed: frozenset[PrivacyKey] = frozenset()
+    """What the account's privacy rules allow the viewer; everything to itself."""
 
     @property
     def is_self(self) -> bool:
@@ -79,6 +129,35 @@ class UserView:
     @property
     def last_name(self) -> str:
         return self.contact.last_name if self.contact else self.user.last_name
+
+    @property
+    def about(self) -> str:
+        """What the account says of itself, as far as the viewer may read it."""
+        return self.user.about if self.may(PrivacyKey.ABOUT) else ""
+
+    @property
+    def birthday(self) -> Birthday | None:
+        return self.user.birthday if self.may(PrivacyKey.BIRTHDAY) else None
+
+    @property
+    def maybe_forward_name(self) -> str | None:
+        """What stands for the account in the header of what the viewer forwards of it; None: itself."""
+        if self.may(PrivacyKey.FORWARDS):
+            return None
+        return f"{self.user.first_name} {self.user.last_name}".strip() or "Deleted Account"
+
+    @property
+    def read_dates_hidden(self) -> bool:
+        """The viewer is not told when the account read a message of theirs.
+
+        The account has to hide them, and they go with the time it was last seen.
+        """
+        hides = AccountFlags.HIDE_READ_MARKS in self.user.flags
+        return hides and not self.may(PrivacyKey.STATUS_TIMESTAMP)
+
+    def may(self, key: PrivacyKey) -> bool:
+        """Tells whether the account's rules allow the viewer this."""
+        return key in self.allowed
 
 
 @dataclass(frozen=True, slots=True)

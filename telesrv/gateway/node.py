@@ -18,7 +18,7 @@ session over).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -406,6 +406,15 @@ class Node:
     async def forget_key(self, auth_key_id: int) -> None:
         """Closes every session of a destroyed auth key, in every process."""
         await self._tell({"what": "forget_key", "auth_key_id": auth_key_id})
+
+    async def with_sessions(self, user_ids: Collection[int]) -> list[int]:
+        """Returns those of the accounts that have sessions here or, as far as Redis tells, elsewhere."""
+        remote: dict[int, set[int]] = {}
+        try:
+            remote = await self.remote_holders(list(user_ids))
+        except Unavailable as error:
+            log.info("who has sessions elsewhere is not known", problem=str(error))
+        return [user_id for user_id in user_ids if user_id in remote or self._hub.has_sessions(user_id)]
 
     async def push_transient(
         self, user_id: int, update: types.TypeUpdate, exclude: tuple[int, int] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -68,6 +68,10 @@ class SessionControl(Protocol):
 
     async def noticed(self, auth_key_id: int, user_id: int | None) -> None:
         """Brings the key's sessions of this process in line with the account that the store has for it."""
+        ...
+
+    async def with_sessions(self, user_ids: Collection[int]) -> list[int]:
+        """Returns those of the accounts that have sessions, in any process, as far as that can be known."""
         ...
 
     async def push_transient(

@@ -19,6 +19,7 @@ from telesrv.store.compat import CompatStore
 from telesrv.store.contacts import ContactStore
 from telesrv.store.contents import ContentStore
 from telesrv.store.deletes import DeleteStore
+from telesrv.store.deletion import DeletionStore
 from telesrv.store.dialog_pins import DialogPinStore
 from telesrv.store.dialogs import DialogStore
 from telesrv.store.drafts import DraftStore
@@ -33,10 +34,13 @@ from telesrv.store.marks import Marks
 from telesrv.store.messages import MessageStore
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.nodes import NodeStore
+from telesrv.store.notify import NotifyStore
 from telesrv.store.operations import OperationsStore
 from telesrv.store.outbox import OutboxStore
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
+from telesrv.store.privacy import PrivacyStore
+from telesrv.store.profiles import ProfileStore
 from telesrv.store.receipts import ReadWriter
 from telesrv.store.redis import Redis
 from telesrv.store.secrets import server_secret
@@ -122,17 +126,21 @@ class Store:
         self.operations = OperationsStore(pool, redis)
         self.limits = LimitStore(redis, clock, metrics)
         self.presence = PresenceStore(pool, redis, clock)
-        self.users = UserStore(pool, self.presence)
+        self.users = UserStore(pool, self.presence, clock)
         self.auth_keys = AuthKeyStore(pool)
         self.accounts = AccountStore(pool, self.events, clock)
+        self.profiles = ProfileStore(pool, self.events, clock)
+        self.privacy = PrivacyStore(pool, self.events, clock)
+        self.notify = NotifyStore(pool, self.events, clock)
+        self.deletion = DeletionStore(pool, self.events, self.accounts, clock)
         self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
-        self.contacts = ContactStore(pool, self.events, self.limits, clock)
         self.pins = DialogPinStore(pool, self.events, clock)
         self.folders = FolderStore(pool, self.events, clock)
         self.filters = FilterStore(pool, self.events, clock, secret)
         self.drafts = DraftStore(pool, self.events, clock)
         self.unread_marks = UnreadMarkStore(pool, self.events, clock)
         self.top_peers = TopPeerStore(pool, clock)
+        self.contacts = ContactStore(pool, self.events, self.limits, self.users, clock)
         self.compat = CompatStore(pool, clock)
 
     @classmethod

@@ -8,6 +8,7 @@ true in this process.
 *Spec: User Authorization; Working with Updates*
 """
 
+# ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
 import secrets
@@ -25,7 +26,7 @@ from telesrv.store.auth_keys import cleaned_client, client_columns, client_from_
 from telesrv.store.cache import MergedCache
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import REPEATABLE, Connection, Pool
-from telesrv.store.users import SQL_USER, user_from_row
+from telesrv.store.users import SQL_USER, USER_COLUMNS, user_from_row
 
 T = TypeVar("T")
 TRIES: Final = 4
@@ -44,15 +45,14 @@ SQL_TAKE_PHONE: Final = """
 INSERT INTO phone_numbers (phone, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING user_id
 """
 # Makes an account; no row comes back when the id is taken.
-SQL_SIGN_UP: Final = """
+SQL_SIGN_UP: Final = f"""
 INSERT INTO users (user_id, phone, first_name, last_name, created_at)
 VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
-RETURNING user_id, phone, first_name, last_name, username, about, created_at, last_seen_at, deleted
+RETURNING {USER_COLUMNS}
 """
 # Locks one account that still exists.
-SQL_LOCK: Final = """
-SELECT user_id, phone, first_name, last_name, username, about, created_at, last_seen_at, deleted
-FROM users WHERE user_id = $1 AND NOT deleted FOR UPDATE
+SQL_LOCK: Final = f"""
+SELECT {USER_COLUMNS} FROM users WHERE user_id = $1 AND NOT deleted FOR UPDATE
 """
 # Changes the names and the about text of one account.
 SQL_SET_PROFILE: Final = """

@@ -26,6 +26,7 @@ from telesrv.domain.errors import FloodWait, PeerInvalid, Unavailable
 from telesrv.domain.messages import Entity
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.phones import maybe_phone
+from telesrv.domain.privacy import Rules, allows
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Contact, ImportOutcome
@@ -33,7 +34,7 @@ from telesrv.store.boxes import entities_to_json
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore
 from telesrv.store.pool import Connection, Pool, to_json
-from telesrv.store.users import SQL_KNOWN, contact_from_row
+from telesrv.store.users import SQL_KNOWN, UserStore, contact_from_row
 
 _Columns: TypeAlias = list[list[Any]]
 Contacts: TypeAlias = list[Contact]
@@ -218,12 +219,14 @@ class _Change:
         entries: Sequence[_Entry],
         listing: bool,
         known: dict[int, Any],
+        phone_rules: Rules,
         auth_key_id: int,
         session_id: int,
     ) -> None:
         self.owner_user_id = owner_user_id
         self.entries = entries
         self.listing = listing
+        self.phone_rules = phone_rules
         self.auth_key_id = auth_key_id
         self.session_id = session_id
         self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
@@ -275,10 +278,13 @@ class _MutualityMovedError(Exception):
 class ContactStore:
     """Address books, search among accounts, blocks."""
 
-    def __init__(self, pool: Pool, events: EventLog, limits: LimitStore, clock: Clock) -> None:
+    def __init__(
+        self, pool: Pool, events: EventLog, limits: LimitStore, users: UserStore, clock: Clock
+    ) -> None:
         self._pool = pool
         self._events = events
         self._limits = limits
+        self._users = users
         self._clock = clock
 
     async def import_(
@@ -291,7 +297,8 @@ class ContactStore:
     ) -> ImportOutcome:
         """Adds those who have an account; the owner's number becomes visible to them.
 
-        Who has an account is told, but about a bounded number of phone numbers a day.
+        Who has an account is told, but about a bounded number of phone numbers a day, and of nobody whose
+        privacy rules keep them from being found by their number.
 
         Args:
             entries: (client_id, phone as the client wrote it, first name, last name).
@@ -309,12 +316,13 @@ class ContactStore:
         except FloodWait:
             return ImportOutcome((), tuple(entry[0] for entry in entries))
         owners = {row["phone"]: row["user_id"] for row in await self._pool.fetch(SQL_PHONES, asked)}
+        findable = await self._users.findable(owner_user_id, owners.values())
         room = MAX_CONTACTS - int(await self._pool.fetchval(SQL_COUNT, owner_user_id))
         found: dict[int, _Entry] = {}
         imported: list[tuple[int, int]] = []
         for phone, (client_id, _, first_name, last_name) in zip(phones, entries, strict=False):
             user_id = None if phone is None else owners.get(phone)
-            if phone is None or user_id is None or user_id == owner_user_id:
+            if phone is None or user_id is None or user_id not in findable:
                 continue
             if user_id not in found and len(found) >= room:
                 retry.append(client_id)
@@ -537,9 +545,10 @@ class ContactStore:
         self, owner_user_id: int, entries: Sequence[_Entry], listing: bool, auth_key_id: int, session_id: int
     ) -> None:
         """Lists or unlists; the other side hears of it only when a mutual contact begins or ends."""
+        rules = await self._users.phone_rules(owner_user_id)
         for _ in range(TRIES):
             known = await self._known(owner_user_id, entries)
-            change = _Change(owner_user_id, entries, listing, known, auth_key_id, session_id)
+            change = _Change(owner_user_id, entries, listing, known, rules, auth_key_id, session_id)
             try:
                 await self._events.transact(change.writers, lambda *args, c=change: self._apply(c, *args))
             except _MutualityMovedError:
@@ -579,7 +588,7 @@ class ContactStore:
         for user_id in change.bars:
             bar = action_bar(
                 listed=own[user_id]["listed"],
-                phone_shared=own[user_id]["phone_shared"],
+                phone_shared=_shows_phone(own[user_id], change.phone_rules),
                 blocked=user_id in blocked_ids,
                 hidden=own[user_id]["bar_hidden"],
             )
@@ -599,13 +608,14 @@ class ContactStore:
         self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, auth_key_id: int, session_id: int
     ) -> bool:
         """Blocks or unblocks accounts, and tells of the action bars that change by it."""
+        rules = await self._users.phone_rules(owner_user_id)
         for _ in range(TRIES):
             known = {
                 row["contact_user_id"]: row
                 for row in await self._pool.fetch(SQL_KNOWN, owner_user_id, list(user_ids))
             }
-            bars = {user_id for user_id in user_ids if _bar_depends_on_block(known.get(user_id))}
-            change = _BlockChange(owner_user_id, user_ids, blocked, bars, auth_key_id, session_id)
+            bars = {user_id for user_id in user_ids if _bar_depends_on_block(known.get(user_id), rules)}
+            change = _BlockChange(owner_user_id, user_ids, blocked, bars, rules, auth_key_id, session_id)
             users = [owner_user_id] * (len(user_ids) + len(bars))
             try:
                 return await self._events.transact(users, lambda *args, c=change: self._apply_block(c, *args))
@@ -620,7 +630,8 @@ class ContactStore:
         # The rows of `contacts` are locked before those of the blocks, as when an entry is written.
         rows = await conn.fetch(SQL_HIDE_BARS, owners, user_ids, [False] * len(user_ids))
         own = {row["contact_user_id"]: row for row in rows}
-        if {user_id for user_id in user_ids if _bar_depends_on_block(own[user_id])} != change.bars:
+        rules = change.phone_rules
+        if {user_id for user_id in user_ids if _bar_depends_on_block(own[user_id], rules)} != change.bars:
             raise _MutualityMovedError
         if change.blocked:
             kinds = [int(PeerType.USER)] * len(user_ids)
@@ -633,7 +644,7 @@ class ContactStore:
             if user_id in change.bars:
                 row = own[user_id]
                 bar = action_bar(
-                    listed=row["listed"], phone_shared=row["phone_shared"], blocked=change.blocked
+                    listed=row["listed"], phone_shared=_shows_phone(row, rules), blocked=change.blocked
                 )
                 events.append((EventKind.PEER_SETTINGS, bar))
             for kind, payload in events:
@@ -659,12 +670,19 @@ class _BlockChange:
     user_ids: Sequence[int]
     blocked: bool
     bars: set[int]
+    phone_rules: Rules
     auth_key_id: int
     session_id: int
 
 
-def _bar_depends_on_block(row: Any) -> bool:
+def _shows_phone(row: Any, rules: Rules) -> bool:
+    """Tells whether the owner of the row of `contacts` shows the other side the phone number."""
+    shared: bool = row["phone_shared"]
+    return shared or allows(rules, row["contact_user_id"], contact=row["listed"])
+
+
+def _bar_depends_on_block(row: Any, rules: Rules) -> bool:
     """Tells whether the action bar of a chat is another one when the other side is blocked."""
     if row is None:
         return True
-    return not row["bar_hidden"] and not (row["listed"] and row["phone_shared"])
+    return not row["bar_hidden"] and not (row["listed"] and _shows_phone(row, rules))

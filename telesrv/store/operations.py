@@ -4,6 +4,7 @@ Guarantees: reads only, bounded by a limit each; the one thing told to the runni
 and those that are away learn it from PostgreSQL.
 """
 
+# ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
 import json
@@ -15,7 +16,7 @@ from telesrv.domain.updates import bucket_of
 from telesrv.domain.users import User
 from telesrv.store.pool import Pool
 from telesrv.store.redis import Redis
-from telesrv.store.users import user_from_row
+from telesrv.store.users import USER_COLUMNS, user_from_row
 
 CONTROL: Final = "control"
 """The channel every process listens to, under the key prefix."""
@@ -33,8 +34,8 @@ SQL_LAYERS: Final = """
 SELECT auth_key_id, layer FROM auth_keys WHERE auth_key_id = ANY($1::bigint[])
 """
 # Lists accounts by id from above $2, all or those with $3 in a name or the phone number; $1 limits it to one.
-SQL_ACCOUNTS: Final = """
-SELECT user_id, phone, first_name, last_name, username, about, created_at, last_seen_at, deleted
+SQL_ACCOUNTS: Final = f"""
+SELECT {USER_COLUMNS}
 FROM users
 WHERE ($1::bigint IS NULL OR user_id = $1) AND user_id > $2 AND ($3 = '' OR phone LIKE '%' || $3 || '%'
     OR lower(coalesce(username, '')) LIKE '%' || $3 || '%'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -44,6 +44,9 @@ class Sessions:
     async def log_out(self, auth_key_ids: Iterable[int]) -> None: ...
 
     async def noticed(self, auth_key_id: int, user_id: int | None) -> None: ...
+
+    async def with_sessions(self, user_ids: Collection[int]) -> list[int]:
+        return list(user_ids)
 
     async def push_transient(
         self, user_id: int, update: types.TypeUpdate, exclude: tuple[int, int] | None = None
@@ -192,6 +195,9 @@ class Replica:
     users: set[int] = field(default_factory=set)
     message_ids: dict[int, int] = field(default_factory=dict)
     arranged: Arranged = field(default_factory=Arranged)
+    privacy: dict[str, list[Any]] = field(default_factory=dict)
+    notify: dict[str, Any] = field(default_factory=dict)
+    phone: str = ""
 
     def follow(self, update: Any) -> None:
         """Applies one update whose pts is in order."""
@@ -223,6 +229,12 @@ class Replica:
                 for box_id in update.messages:
                     if box_id in self.messages:
                         self.messages[box_id].media_unread = False
+            case types.UpdatePrivacy():
+                self.privacy[type(update.key).__name__] = update.rules
+            case types.UpdateNotifySettings():
+                self.notify[repr(update.peer)] = update.notify_settings
+            case types.UpdateUserPhone():
+                self.phone = update.phone
             case types.UpdateMessageID():
                 self.message_ids[update.random_id] = update.id
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import re
 
-from telesrv.store import Store, accounts, auth_keys, contacts, presence, users
+from telesrv.store import (
+    Store,
+    accounts,
+    auth_keys,
+    contacts,
+    deletion,
+    notify,
+    presence,
+    privacy,
+    profiles,
+    users,
+)
 
 CLIENT = [1, "", "", "", "", ""]
 ONE_OWNER = [
@@ -37,10 +48,38 @@ ONE_OWNER = [
     (contacts.SQL_IS_BLOCKED, [7, 1, 8]),
     (contacts.SQL_BLOCKED_PAGE, [7, 0, 10]),
     (contacts.SQL_BLOCKED_COUNT, [7]),
+    (privacy.SQL_GET, [7, 1]),
+    (notify.SQL_GET, [7, 1, 1, 8]),
+    (notify.SQL_FOR_PEERS, [7, 1, [8, 9]]),
+    (notify.SQL_EXCEPTIONS, [7, 10]),
+    (notify.SQL_CLEAR, [7, 1, 1, 8]),
+    (notify.SQL_RESET, [7]),
+    (profiles.SQL_SET_BIRTHDAY, [7, 1, 1, 0]),
+    (profiles.SQL_SET_FLAGS, [7, 0]),
+    (profiles.SQL_SET_TTL, [7, 365]),
+    (profiles.SQL_SET_PHONE, [7, ""]),
+    (users.SQL_LISTED_BY, [7, 10]),
+    (users.SQL_NEWEST_PEERS, [7, 10]),
+    (deletion.SQL_DELETE, [7]),
+    (deletion.SQL_FORGET_RULES, [7]),
+    (deletion.SQL_FORGET_NOTIFY, [7]),
+    (deletion.SQL_FORGET_BLOCKS, [7]),
+    (deletion.SQL_KNOWN_AFTER, [7, 8, 10]),
+    (deletion.SQL_PEERS_AFTER, [7, 8, 10]),
+    (deletion.SQL_FORGET_OWN, [7, [8, 9]]),
     (contacts.SQL_BLOCKED_USERS, [7, 1, [8, 9]]),
 ]
 SEVERAL = [
     (users.SQL_USERS, [[7, 8]]),
+    (users.SQL_RULES, [[7, 8]]),
+    (privacy.SQL_EXISTING, [[7, 8]]),
+    (profiles.SQL_FREE_PHONE, ["1", 7]),
+    (deletion.SQL_AFTER, [7]),
+    (deletion.SQL_ADVANCE, [7, 8, 9]),
+    (deletion.SQL_LOCK_KNOWN, [[7, 8], 9]),
+    (deletion.SQL_FORGET_KNOWN, [[7, 8], 9]),
+    (deletion.SQL_IDLE, [0, 0, 5, 10]),
+    (deletion.SQL_ACTIVE, [[7, 8]]),
     (users.SQL_KNOWN_PAIRS, [[7, 8], [8, 9]]),
     (users.SQL_BLOCKED_PAIRS, [[7, 8], [8, 9]]),
     (presence.SQL_LAST_SEEN, [[7, 8]]),

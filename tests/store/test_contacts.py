@@ -11,6 +11,7 @@ from telesrv.domain.contacts import LOOKUPS_PER_DAY, MAX_IMPORT
 from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.messages import Entity
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.privacy import PrivacyKey, Rule, RuleKind
 from telesrv.domain.updates import EventKind
 from telesrv.domain.users import Contact, ImportOutcome
 from telesrv.store import Store
@@ -218,6 +219,7 @@ async def test_a_bar_that_does_not_change_is_not_told(store: Store) -> None:
     await store.contacts.add(ann, bob, "Bob", "", share_phone=True)
     assert await store.contacts.hide_bar(ann, cid)
     assert not await store.contacts.hide_bar(ann, cid)
+    await store.privacy.set(ann, PrivacyKey.PHONE_NUMBER, (Rule(RuleKind.DISALLOW_ALL),))
     before = len(await log(store, ann))
     for user_id in (bob, cid):
         await store.contacts.block(ann, Peer.user(user_id))

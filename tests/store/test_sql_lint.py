@@ -27,14 +27,16 @@ OWNERS = {
     "update_marks": "user_id",
     "users": "user_id",
     "authorizations": "user_id",
+    "privacy_rules": "user_id",
+    "notify_settings": "owner_user_id",
     "dispatch_outbox": "bucket",
     "history_ttl": "bucket",
     "default_history_ttl": "owner_user_id",
     "scheduled_messages": "bucket",
 }
 """The partitioned tables and the column that every statement on them gives."""
-OVER_ALL_BUCKETS = {"SQL_STATS", "SQL_DUE"}
-"""Reads of the outbox for operators and for polling."""
+OVER_ALL_BUCKETS = {"SQL_STATS", "SQL_DUE", "SQL_IDLE"}
+"""Reads for operators and for polling: of the outbox, and of accounts that nobody uses."""
 FORBIDDEN = {
     r"\bMERGE\b": "refused across shards",
     r"\bLATERAL\b": "refused across shards with LIMIT",

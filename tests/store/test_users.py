@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from telesrv.clock import FakeClock
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
+from telesrv.domain.privacy import PrivacyKey, Rule, RuleKind, normalized
 from telesrv.domain.users import Contact, Presence, UserView
 from telesrv.store import Store
 
@@ -20,7 +21,8 @@ async def test_a_stranger_sees_the_public_part(store: Store) -> None:
     ann, bob = await people(store, 2)
     seen = await view(store, ann, bob)
     assert seen.user == await store.users.get(bob)
-    assert seen == UserView(seen.user, ann)
+    hidden = {PrivacyKey.PHONE_NUMBER, PrivacyKey.PHONE_P2P, PrivacyKey.BIRTHDAY, PrivacyKey.NO_PAID_MESSAGES}
+    assert seen == UserView(seen.user, ann, allowed=frozenset(PrivacyKey) - hidden)
     own = await view(store, ann, ann)
     assert own.is_self
     assert own.phone_visible
@@ -59,9 +61,14 @@ async def test_a_phone_is_seen_by_those_who_know_it_and_those_it_is_shared_with(
     assert (await view(store, ann, bob)).phone_shared
     await store.contacts.add(ann, cid, "Cid", "", phone="15550002")
     assert not (await view(store, ann, cid)).phone_visible, "a guessed number tells nothing"
+    assert (await view(store, cid, ann)).phone_visible, "contacts see it by default"
+    nobody = normalized([Rule(RuleKind.DISALLOW_ALL)])
+    await store.privacy.set(ann, PrivacyKey.PHONE_NUMBER, nobody)
     assert not (await view(store, cid, ann)).phone_visible
+    assert (await view(store, ann, cid)).phone_needs_exception
     await store.contacts.add(ann, cid, "Cid", "", share_phone=True)
     assert (await view(store, cid, ann)).phone_visible
+    assert not (await view(store, ann, cid)).phone_needs_exception
     assert not (await view(store, ann, cid)).phone_visible
     await store.contacts.delete(ann, [bob, cid])
     assert not (await view(store, bob, ann)).phone_visible
@@ -96,7 +103,7 @@ async def test_the_number_of_statements_does_not_grow(store: Store) -> None:
     few = len(reads)
     reads.clear()
     assert len(await store.users.views(ids[0], ids)) == 30
-    assert len(reads) == few == 3
+    assert len(reads) == few == 4
     reads.clear()
     views = await store.users.views_many(dict.fromkeys(ids, ids))
     assert len(reads) == 3

@@ -17,6 +17,7 @@ from telesrv.domain.updates import SHOWS_BOX, Event, EventKind, UpdatesState
 from telesrv.domain.users import UserView
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_to_tl
+from telesrv.rpc.convert.users import usernames_to_tl
 from telesrv.tl import types
 
 Views: TypeAlias = Mapping[int, UserView]
@@ -162,19 +163,31 @@ def _user_changed(event: Event, box: MessageBox | None, views: Views) -> list[ty
     view = views.get(event.peer.id) if event.peer is not None else None
     if view is None:
         return []
-    user = view.user
-    usernames: list[types.TypeUsername] = []
-    if user.username:
-        usernames.append(types.Username(username=user.username, active=True, editable=view.is_self))
+    user_id = view.user.user_id
     return [
         types.UpdateUserName(
-            user_id=user.user_id,
+            user_id=user_id,
             first_name=view.first_name,
             last_name=view.last_name,
-            usernames=usernames,
+            usernames=usernames_to_tl(view),
         ),
-        types.UpdateUser(user_id=user.user_id),
+        types.UpdateUser(user_id=user_id),
     ]
+
+
+@converts(EventKind.PHONE_CHANGED)
+def _phone_changed(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    phone = str((event.payload or {}).get("phone", ""))
+    return [types.UpdateUserPhone(user_id=event.user_id, phone=phone)]
+
+
+@converts(EventKind.ACCOUNT_DELETED)
+def _account_deleted(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
+    event_peer(event)
+    gone: list[types.TypeUpdate] = [types.UpdateUser(user_id=event.peer.id)] if event.peer else []
+    if (event.payload or {}).get("listed"):
+        gone.append(types.UpdateContactsReset())
+    return gone
 
 
 def pushed_updates(
@@ -201,7 +214,7 @@ def event_user_ids(event: Event, box: MessageBox | None) -> set[int]:
         return shown
     if event.peer is not None and event.peer.type is PeerType.USER:
         shown.add(event.peer.id)
-    if event.kind is EventKind.CONTACTS_RESET and event.payload:
+    if event.payload:
         ids: Iterable[int] = event.payload.get("user_ids", ())
         shown.update(ids)
     _converters()

@@ -5,12 +5,13 @@ Spec: Contacts; Users.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from telesrv.domain.contacts import action_bar
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, access_hash
-from telesrv.domain.users import Contact, Presence, UserView
+from telesrv.domain.privacy import PrivacyKey
+from telesrv.domain.users import Birthday, Contact, Presence, Seen, UserView
 from telesrv.rpc.convert.entities import entities_to_tl
 from telesrv.tl import types
 
@@ -56,12 +57,33 @@ def users_to_tl(views: Iterable[UserView], secret: bytes, now: int | None = None
 
 
 def status_to_tl(presence: Presence, now: int | None = None) -> types.TypeUserStatus:
-    """Returns the presence as TL has it: online until then, last seen then, or never seen."""
+    """Returns the presence as TL has it: online until then, last seen then, or about when, or long ago."""
+    if presence.seen is not Seen.EXACTLY:
+        return _ROUGHLY[presence.seen](presence.by_viewer)
     online = presence.online_until
     if online and (online > now if now is not None else online > presence.last_seen_at):
         return types.UserStatusOnline(expires=online)
     seen = max(presence.last_seen_at, online)
     return types.UserStatusOffline(was_online=seen) if seen else types.UserStatusEmpty()
+
+
+_ROUGHLY: Final[dict[Seen, Callable[[bool], types.TypeUserStatus]]] = {
+    Seen.RECENTLY: lambda by_viewer: types.UserStatusRecently(by_me=by_viewer),
+    Seen.WITHIN_WEEK: lambda by_viewer: types.UserStatusLastWeek(by_me=by_viewer),
+    Seen.WITHIN_MONTH: lambda by_viewer: types.UserStatusLastMonth(by_me=by_viewer),
+    Seen.LONG_AGO: lambda by_viewer: types.UserStatusEmpty(),
+}
+
+
+def usernames_to_tl(view: UserView) -> list[types.TypeUsername]:
+    """Returns the usernames of the account: one at most."""
+    name = view.user.username
+    return [types.Username(username=name, active=True, editable=view.is_self)] if name else []
+
+
+def birthday_to_tl(birthday: Birthday) -> types.Birthday:
+    """Returns the day, with the year if the account tells it."""
+    return types.Birthday(day=birthday.day, month=birthday.month, year=birthday.year or None)
 
 
 def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
@@ -81,27 +103,40 @@ def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
         add_contact=bar["add_contact"],
         block_contact=bar["block_contact"],
         share_contact=bar["share_contact"],
+        need_contacts_exception=view.phone_needs_exception and bar["add_contact"],
     )
 
 
-def user_full_to_tl(view: UserView) -> types.UserFull:
-    """Returns the profile page of the account.
+def user_full_to_tl(view: UserView, notify_settings: types.PeerNotifySettings) -> types.UserFull:
+    """Returns the profile page of the account, as far as its viewer may read it.
 
     Spec: Users.
     """
     service = view.user.user_id == SERVICE_USER_ID
     contact = view.contact
+    if view.user.deleted:
+        return types.UserFull(
+            id=view.user.user_id,
+            blocked=view.blocked,
+            settings=types.PeerSettings(),
+            notify_settings=notify_settings,
+            common_chats_count=0,
+        )
     return types.UserFull(
         id=view.user.user_id,
-        about=view.user.about or None,
+        about=view.about or None,
         blocked=view.blocked,
         can_pin_message=False,
         settings=peer_settings_to_tl(view),
-        notify_settings=types.PeerNotifySettings(),
+        notify_settings=notify_settings,
         common_chats_count=0,
         phone_calls_available=False,
         phone_calls_private=not service,
         note=None if contact is None or not contact.note else note_to_tl(contact),
+        voice_messages_forbidden=not service and not view.may(PrivacyKey.VOICE_MESSAGES),
+        read_dates_private=not view.is_self and view.read_dates_hidden,
+        private_forward_name=view.maybe_forward_name,
+        birthday=None if view.birthday is None else birthday_to_tl(view.birthday),
     )
 
 

@@ -12,7 +12,7 @@ from telesrv.domain.usernames import is_valid_username
 from telesrv.domain.users import Authorization
 from telesrv.mtproto.exchange import DH_BYTES, DH_G, DH_PRIME
 from telesrv.rpc import fields
-from telesrv.rpc.convert.peers import peer_of
+from telesrv.rpc.audience import tell_name, tell_presence
 from telesrv.rpc.convert.users import status_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
@@ -26,10 +26,8 @@ ONLINE_S: Final = 300
 """How long one report keeps an account online; clients repeat it sooner (online_update_period_ms)."""
 DEVICE_TTL_DAYS: Final = 365
 """The longest that clients know; no device is logged out for being idle."""
-MAX_STATUS_PUSHES: Final = 1_000
-"""How many contacts are told of one change of presence."""
 STATUS_REPORTS_PER_MINUTE: Final = 60
-"""Each change is a push to up to 1,000 contacts; clients report when their window comes and goes."""
+"""Each change is a push to up to 1,000 others; clients report when their window comes and goes."""
 CHECKS_PER_MINUTE: Final = 60
 PROFILE_CHANGES_PER_HOUR: Final = 60
 
@@ -58,7 +56,7 @@ async def reset_authorization(ctx: Context, request: functions.account.ResetAuth
 
 @handler(functions.account.UpdateStatus)
 async def update_status(ctx: Context, request: functions.account.UpdateStatus) -> bool:
-    """Keeps the presence and shows it at once to the contacts that have the caller in their book."""
+    """Keeps the presence and shows it at once to those who have the caller before their eyes and may know."""
     user_id, now = ctx.user_id, ctx.now()
     await ctx.store.limits.hit("account:status", user_id, STATUS_REPORTS_PER_MINUTE, 60)
     before = (await ctx.store.presence.get([user_id])).get(user_id)
@@ -69,18 +67,8 @@ async def update_status(ctx: Context, request: functions.account.UpdateStatus) -
     after = (await ctx.store.presence.get([user_id])).get(user_id)
     if after is None or (before is not None and status_to_tl(before, now) == status_to_tl(after, now)):
         return True
-    update = types.UpdateUserStatus(user_id=user_id, status=status_to_tl(after, now))
-    for contact_id in await _who_sees_presence(ctx):
-        await ctx.sessions.push_transient(contact_id, update)
+    await tell_presence(ctx.store, ctx.sessions, user_id, now)
     return True
-
-
-async def _who_sees_presence(ctx: Context) -> list[int]:
-    """Returns the mutual contacts, without those whom the caller has blocked."""
-    book = await ctx.store.contacts.list(ctx.user_id)
-    mutual = [entry.contact_user_id for entry in book if entry.mutual][:MAX_STATUS_PUSHES]
-    views = await ctx.store.users.views(ctx.user_id, mutual)
-    return [user_id for user_id, view in views.items() if not view.blocked]
 
 
 @handler(functions.account.UpdateProfile)
@@ -94,9 +82,12 @@ async def update_profile(ctx: Context, request: functions.account.UpdateProfile)
     if request.about is not None:
         about = fields.about(request.about)
     await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
-    await ctx.store.accounts.update_profile(
+    before = await ctx.store.users.get(ctx.user_id)
+    after = await ctx.store.accounts.update_profile(
         ctx.user_id, first_name=first_name, last_name=last_name, about=about
     )
+    if before is None or (before.first_name, before.last_name) != (after.first_name, after.last_name):
+        await tell_name(ctx.store, ctx.sessions, ctx.user_id)
     return await self_to_tl(ctx)
 
 
@@ -115,6 +106,7 @@ async def update_username(ctx: Context, request: functions.account.UpdateUsernam
         _check_username(request.username)
     await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
     await ctx.store.accounts.set_username(ctx.user_id, request.username or None)
+    await tell_name(ctx.store, ctx.sessions, ctx.user_id)
     return await self_to_tl(ctx)
 
 
@@ -136,51 +128,10 @@ async def get_password(ctx: Context, request: functions.account.GetPassword) -> 
     )
 
 
-@handler(functions.account.GetNotifySettings, stub=True)
-async def get_notify_settings(
-    ctx: Context, request: functions.account.GetNotifySettings
-) -> types.PeerNotifySettings:
-    """Answers the defaults: every device keeps its own settings."""
-    match request.peer:
-        case types.InputNotifyPeer() | types.InputNotifyForumTopic():
-            peer_of(request.peer.peer, ctx.user_id, ctx.secret)
-            return types.PeerNotifySettings()
-    sound = types.NotificationSoundDefault()
-    return types.PeerNotifySettings(
-        show_previews=True,
-        silent=False,
-        mute_until=0,
-        ios_sound=sound,
-        android_sound=sound,
-        other_sound=sound,
-    )
-
-
 @handler(functions.account.UpdateDeviceLocked)
 async def update_device_locked(ctx: Context, request: functions.account.UpdateDeviceLocked) -> bool:
     """Notes nothing: no push service is told of messages, so none has to hide their text."""
     return True
-
-
-@handler(functions.account.GetPrivacy)
-async def get_privacy(ctx: Context, request: functions.account.GetPrivacy) -> types.account.PrivacyRules:
-    """Answers the rules everybody has: one's number is for whom one gives it to, the rest is for all."""
-    if isinstance(request.key, types.InputPrivacyKeyPhoneNumber):
-        rules: list[types.TypePrivacyRule] = [types.PrivacyValueAllowContacts()]
-    elif isinstance(request.key, _ABSENT):
-        rules = [types.PrivacyValueDisallowAll()]
-    else:
-        rules = [types.PrivacyValueAllowAll()]
-    return types.account.PrivacyRules(rules=rules, chats=[], users=[])
-
-
-_ABSENT: Final = (
-    types.InputPrivacyKeyPhoneCall,
-    types.InputPrivacyKeyPhoneP2P,
-    types.InputPrivacyKeyChatInvite,
-    types.InputPrivacyKeyVoiceMessages,
-)
-"""What cannot be done to anybody here."""
 
 
 def _check_username(username: str) -> None:

@@ -5,6 +5,7 @@ Spec: User Authorization; Perfect Forward Secrecy.
 
 from __future__ import annotations
 
+import datetime
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,7 @@ RESEND_AFTER_S: Final = 60
 DC_IDS: Final = range(1, 6)
 
 _CODE_TITLE: Final = "Login code:"
+_LOGIN_TITLE: Final = "New login."
 
 
 def phone_of(text: str) -> str:
@@ -63,16 +65,16 @@ async def send_code(ctx: Context, request: functions.auth.SendCode) -> types.aut
             next_type=types.auth.CodeTypeSms(),
             timeout=RESEND_AFTER_S,
         )
-    return _send_by_sms(ctx, code)
+    return send_by_sms(ctx, code)
 
 
 @handler(functions.auth.ResendCode, before_login=True)
 async def resend_code(ctx: Context, request: functions.auth.ResendCode) -> types.auth.SentCode:
     """Makes another code under the same hash; it goes by the sender, for who has no other device at hand."""
     phone = phone_of(request.phone_number)
-    _check_hash(request.phone_code_hash)
+    check_hash(request.phone_code_hash)
     code = await ctx.store.codes.resend(phone, request.phone_code_hash, ctx.caller.auth_key_id, now=ctx.now())
-    return _send_by_sms(ctx, code)
+    return send_by_sms(ctx, code)
 
 
 @handler(functions.auth.CancelCode, before_login=True)
@@ -90,7 +92,7 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
     phone = phone_of(request.phone_number)
     if not request.phone_code:
         raise bad_request("PHONE_CODE_EMPTY")
-    _check_hash(request.phone_code_hash)
+    check_hash(request.phone_code_hash)
     key_id, code_hash = ctx.caller.auth_key_id, request.phone_code_hash
     await ctx.store.codes.check(phone, code_hash, request.phone_code, key_id, now=ctx.now())
     user = await ctx.store.accounts.by_phone(phone)
@@ -98,6 +100,8 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
         return types.auth.AuthorizationSignUpRequired()
     if not await ctx.store.codes.consume(phone, code_hash, key_id, now=ctx.now()):
         raise bad_request("PHONE_CODE_EXPIRED")
+    if ctx.caller.user_id != user.user_id:
+        await _tell_of_login(ctx, user)
     return await _log_in(ctx, user)
 
 
@@ -105,7 +109,7 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
 async def sign_up(ctx: Context, request: functions.auth.SignUp) -> types.auth.Authorization:
     """Makes the account of a number whose code was right a moment ago, and logs the device in."""
     phone = phone_of(request.phone_number)
-    _check_hash(request.phone_code_hash)
+    check_hash(request.phone_code_hash)
     first_name = fields.name(request.first_name, "FIRSTNAME_INVALID", required=True)
     last_name = fields.name(request.last_name, "LASTNAME_INVALID", required=False)
     key_id, code_hash = ctx.caller.auth_key_id, request.phone_code_hash
@@ -222,7 +226,7 @@ async def check_password(ctx: Context, request: functions.auth.CheckPassword) ->
     raise bad_request("PASSWORD_HASH_INVALID")
 
 
-def _check_hash(phone_code_hash: str) -> None:
+def check_hash(phone_code_hash: str) -> None:
     if not phone_code_hash:
         raise bad_request("PHONE_CODE_HASH_EMPTY")
 
@@ -237,7 +241,25 @@ async def _send_to_devices(ctx: Context, user: User, code: LoginCode) -> None:
     await ctx.store.messages.send_service(user.user_id, text, (title,), ctx.now())
 
 
-def _send_by_sms(ctx: Context, code: LoginCode) -> types.auth.SentCode:
+async def _tell_of_login(ctx: Context, user: User) -> None:
+    """Writes into the account's chat with the service that a device logs in, before it does: a login that
+    nobody could be told of does not happen.
+    """
+    client = ctx.caller.client
+    when = datetime.datetime.fromtimestamp(ctx.now(), datetime.UTC).strftime("%d/%m/%Y at %H:%M:%S UTC")
+    parts = (client.device_model, client.system_version, client.app_version)
+    device = ", ".join(part for part in parts if part) or "unknown"
+    text = (
+        f"{_LOGIN_TITLE} Hello {user.first_name}, a new device logged in to your account on {when}."
+        f"\n\nDevice: {device}\nAddress: {ctx.caller.ip or 'unknown'}\n\n"
+        "If this was not you, end that session in Settings, under Devices (or Privacy and Security,"
+        " Active Sessions)."
+    )
+    title = Entity("bold", 0, len(_LOGIN_TITLE))
+    await ctx.store.messages.send_service(user.user_id, text, (title,), ctx.now())
+
+
+def send_by_sms(ctx: Context, code: LoginCode) -> types.auth.SentCode:
     ctx.codes.deliver(code.phone, code.code, code.expires_at)
     return types.auth.SentCode(
         type=types.auth.SentCodeTypeSms(length=code.length),

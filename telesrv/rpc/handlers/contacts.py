@@ -227,9 +227,14 @@ async def resolve_phone(
         raise bad_request("PHONE_NOT_OCCUPIED")
     await ctx.store.limits.hit("contacts:import", ctx.user_id, LOOKUPS_PER_DAY, DAY_S)
     user = await ctx.store.accounts.by_phone(phone)
-    if user is None or user.deleted:
+    if user is None or user.user_id not in await _findable(ctx, user.user_id):
         raise bad_request("PHONE_NOT_OCCUPIED")
     return await _resolved(ctx, user.user_id)
+
+
+async def _findable(ctx: Context, user_id: int) -> set[int]:
+    """Returns the account if its privacy rules let the caller find it; one finds oneself."""
+    return {user_id} if user_id == ctx.user_id else await ctx.store.users.findable(ctx.user_id, [user_id])
 
 
 @handler(functions.contacts.Block)

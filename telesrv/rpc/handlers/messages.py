@@ -27,7 +27,7 @@ from telesrv.rpc.convert.entities import entities_from_tl
 from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, user_of
 from telesrv.rpc.convert.users import users_to_tl
-from telesrv.rpc.errors import RpcError, bad_request
+from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -321,10 +321,27 @@ async def get_outbox_read_date(ctx: Context, request: functions.messages.GetOutb
     box = (await _boxes(ctx, [request.msg_id])).get(request.msg_id)
     if box is None or not box.outgoing or box.peer != peer:
         raise bad_request("MESSAGE_ID_INVALID")
+    await check_read_dates(ctx, peer.id)
     date = await ctx.store.messages.read_date(ctx.user_id, peer, box.box_id)
     if date is None:
         raise bad_request("MESSAGE_NOT_READ_YET")
     return types.OutboxReadDate(date=date)
+
+
+async def check_read_dates(ctx: Context, user_id: int) -> None:
+    """Returns when the caller may know when the account read something, and does not hide the same from it.
+
+    Raises:
+        RpcError: 403 YOUR_PRIVACY_RESTRICTED, USER_PRIVACY_RESTRICTED.
+
+    Spec: messages.getOutboxReadDate.
+    """
+    mine = (await ctx.store.users.seen_by(ctx.user_id, [user_id])).get(user_id)
+    if mine is not None and mine.read_dates_hidden:
+        raise RpcError(FORBIDDEN, "YOUR_PRIVACY_RESTRICTED")
+    theirs = (await ctx.store.users.views(ctx.user_id, [user_id])).get(user_id)
+    if theirs is not None and theirs.read_dates_hidden:
+        raise RpcError(FORBIDDEN, "USER_PRIVACY_RESTRICTED")
 
 
 @handler(functions.messages.ReceivedMessages)

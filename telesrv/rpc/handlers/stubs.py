@@ -90,7 +90,6 @@ def _auto_save() -> types.account.AutoSaveSettings:
 
 _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.account.ClearRecentEmojiStatuses: lambda: True,
-    f.account.GetAccountTTL: lambda: t.AccountDaysTTL(days=365),
     f.account.GetAutoDownloadSettings: _auto_download,
     f.account.GetAutoSaveSettings: _auto_save,
     f.account.GetBusinessChatLinks: lambda: t.account.BusinessChatLinks(links=[], chats=[], users=[]),
@@ -105,7 +104,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.account.GetDefaultEmojiStatuses: _no_statuses,
     f.account.GetDefaultGroupPhotoEmojis: _no_emoji,
     f.account.GetDefaultProfilePhotoEmojis: _no_emoji,
-    f.account.GetGlobalPrivacySettings: t.GlobalPrivacySettings,
     f.account.GetMultiWallPapers: list,
     f.account.GetPasskeys: lambda: t.account.Passkeys(passkeys=[]),
     f.account.GetReactionsNotifySettings: lambda: t.ReactionsNotifySettings(
@@ -124,7 +122,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.account.RegisterDevice: lambda: True,
     f.account.UnregisterDevice: lambda: True,
     f.aicompose.GetTones: lambda: t.aicompose.Tones(hash=0, tones=[], users=[]),
-    f.contacts.GetBirthdays: lambda: t.contacts.ContactBirthdays(contacts=[], users=[]),
     f.contacts.GetSaved: list,
     f.contacts.GetSponsoredPeers: t.contacts.SponsoredPeersEmpty,
     f.messages.ClearRecentReactions: lambda: True,
@@ -260,7 +257,6 @@ async def get_channels(ctx: Context, request: functions.channels.GetChannels) ->
     return t.messages.Chats(chats=[])
 
 
-@handler(f.account.GetNotifyExceptions, stub=True)
 @handler(f.stories.GetAllReadPeerStories, stub=True)
 async def get_no_updates(ctx: Context, request: object) -> types.Updates:
     """Answers no update: there is nothing of the kind."""

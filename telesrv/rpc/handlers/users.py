@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from telesrv.domain.notify import NotifyScope, NotifyTarget
+from telesrv.domain.peers import Peer
+from telesrv.rpc.convert.notify import notify_settings_to_tl
 from telesrv.rpc.convert.peers import user_of
 from telesrv.rpc.convert.users import user_full_to_tl, user_to_tl
 from telesrv.rpc.errors import RpcError, bad_request
@@ -41,8 +44,10 @@ async def get_full_user(ctx: Context, request: functions.users.GetFullUser) -> t
     view = await view_of(ctx, user_of(request.id, ctx.user_id, ctx.secret))
     if view is None:
         raise bad_request("USER_ID_INVALID")
+    target = NotifyTarget(NotifyScope.PEER, Peer.user(view.user.user_id))
+    settings = notify_settings_to_tl(await ctx.store.notify.get(ctx.user_id, target))
     return types.users.UserFull(
-        full_user=user_full_to_tl(view), chats=[], users=[user_to_tl(view, ctx.secret, ctx.now())]
+        full_user=user_full_to_tl(view, settings), chats=[], users=[user_to_tl(view, ctx.secret, ctx.now())]
     )
 
 

@@ -1,0 +1,88 @@
+"""How an account wants to be notified: of a kind of chats, or of one chat apart from its kind.
+
+*Spec: Push notifications and settings*
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from telesrv.domain.peers import Peer
+
+
+class NotifyScope(IntEnum):
+    """What settings are for; stored and never reused."""
+
+    PEER = 1
+    USERS = 2
+    CHATS = 3
+    BROADCASTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A notification sound: "default", "none", or "local" with a name and the client's own data."""
+
+    kind: str
+    title: str = ""
+    data: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """Settings; None leaves a thing to the next wider ones: of the kind of chats, of the client."""
+
+    show_previews: bool | None = None
+    silent: bool | None = None
+    mute_until: int | None = None
+    sound: Sound | None = None
+    stories_muted: bool | None = None
+    stories_hide_sender: bool | None = None
+    stories_sound: Sound | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Tells whether it is an exception, sounds apart."""
+        return (self.show_previews, self.silent, self.mute_until) != (None, None, None)
+
+    @property
+    def differs_for_stories(self) -> bool:
+        return (self.stories_muted, self.stories_hide_sender, self.stories_sound) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyTarget:
+    """What settings are for: a kind of chats, or a chat."""
+
+    scope: NotifyScope
+    peer: Peer | None = None
+    """Only for PEER."""
+
+
+DEFAULT: NotifySettings = NotifySettings()
+SCOPE_DEFAULT: NotifySettings = NotifySettings(
+    show_previews=True, silent=False, mute_until=0, sound=Sound("default")
+)
+"""The settings of a kind of chats that has none of its own."""
+
+
+def settings_to_json(settings: NotifySettings) -> dict[str, Any]:
+    """Returns what is set, as it is stored."""
+    value: dict[str, Any] = {}
+    for name in NotifySettings.__slots__:
+        part = getattr(settings, name)
+        if isinstance(part, Sound):
+            value[name] = [part.kind, part.title, part.data]
+        elif part is not None:
+            value[name] = part
+    return value
+
+
+def settings_from_json(value: dict[str, Any]) -> NotifySettings:
+    """Returns the settings that `settings_to_json` made *value* of."""
+    parts: dict[str, Any] = {
+        name: Sound(*part) if isinstance(part, list) else part for name, part in value.items()
+    }
+    return NotifySettings(**parts)

@@ -1,0 +1,164 @@
+"""Notification settings: the owner's, of kinds of chats and of single ones.
+
+Guarantees: a change is in one transaction with the event by which the account's other devices learn of it,
+and the event says what the settings are now.
+
+*Spec: Push notifications and settings*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from telesrv.clock import Clock
+from telesrv.domain.notify import (
+    DEFAULT,
+    SCOPE_DEFAULT,
+    NotifyScope,
+    NotifySettings,
+    NotifyTarget,
+    settings_from_json,
+    settings_to_json,
+)
+from telesrv.domain.peers import Peer, PeerType
+from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.pool import Connection, Pool
+
+Exceptions: TypeAlias = dict[Peer, NotifySettings]
+
+MAX_EXCEPTIONS: Final = 1_000
+"""The most chats that one answer, or the event of a reset, names."""
+
+# Reads the settings of a kind of chats, or of one chat.
+SQL_GET: Final = """
+SELECT settings FROM notify_settings
+WHERE owner_user_id = $1 AND scope = $2 AND peer_type = $3 AND peer_id = $4
+"""
+# Reads the owner's settings of some chats.
+SQL_FOR_PEERS: Final = """
+SELECT peer_id, settings FROM notify_settings
+WHERE owner_user_id = $1 AND scope = 1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
+"""
+# Reads the chats that have settings of their own.
+SQL_EXCEPTIONS: Final = """
+SELECT peer_type, peer_id, settings FROM notify_settings
+WHERE owner_user_id = $1 AND scope = 1 ORDER BY peer_type, peer_id LIMIT $2
+"""
+# Sets what a kind of chats, or a chat, has.
+SQL_SET: Final = """
+INSERT INTO notify_settings (owner_user_id, scope, peer_type, peer_id, settings)
+VALUES ($1, $2, $3, $4, $5::jsonb)
+ON CONFLICT (owner_user_id, scope, peer_type, peer_id) DO UPDATE SET settings = excluded.settings
+"""
+# Takes away what a kind of chats, or a chat, has.
+SQL_CLEAR: Final = """
+DELETE FROM notify_settings WHERE owner_user_id = $1 AND scope = $2 AND peer_type = $3 AND peer_id = $4
+"""
+# Takes away everything that the owner has set.
+SQL_RESET: Final = """
+DELETE FROM notify_settings WHERE owner_user_id = $1 RETURNING scope, peer_type, peer_id
+"""
+
+
+class NotifyStore:
+    """Reads and writes of an account's notification settings."""
+
+    def __init__(self, pool: Pool, events: EventLog, clock: Clock) -> None:
+        self._pool = pool
+        self._events = events
+        self._clock = clock
+
+    async def get(self, owner: int, target: NotifyTarget) -> NotifySettings:
+        """Returns the settings, or the default: of a kind of chats everything, of a chat nothing."""
+        found = await self._pool.fetchval(SQL_GET, owner, *_key(target))
+        if found is not None:
+            return settings_from_json(found)
+        return DEFAULT if target.scope is NotifyScope.PEER else SCOPE_DEFAULT
+
+    async def for_peers(self, owner: int, peers: Iterable[Peer]) -> Exceptions:
+        """Returns the settings of those of the chats that have some, read at once for each type of peer."""
+        found: Exceptions = {}
+        wanted: dict[PeerType, list[int]] = {}
+        for peer in peers:
+            wanted.setdefault(peer.type, []).append(peer.id)
+        for type_, ids in wanted.items():
+            for row in await self._pool.fetch(SQL_FOR_PEERS, owner, type_, ids):
+                found[Peer(type_, row["peer_id"])] = settings_from_json(row["settings"])
+        return found
+
+    async def exceptions(self, owner: int) -> Exceptions:
+        """Returns the chats that have settings of their own, at most 1,000."""
+        rows = await self._pool.fetch(SQL_EXCEPTIONS, owner, MAX_EXCEPTIONS)
+        return {
+            Peer(PeerType(row["peer_type"]), row["peer_id"]): settings_from_json(row["settings"])
+            for row in rows
+        }
+
+    async def set(
+        self,
+        owner: int,
+        target: NotifyTarget,
+        settings: NotifySettings,
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> bool:
+        """Sets the settings, and tells the account's other sessions; False when they were these already."""
+        if await self.get(owner, target) == settings:
+            return False
+
+        async def body(conn: Connection, writer: EventWriter) -> None:
+            if target.scope is NotifyScope.PEER and settings == DEFAULT:
+                await conn.execute(SQL_CLEAR, owner, *_key(target))
+            else:
+                await conn.execute(SQL_SET, owner, *_key(target), settings_to_json(settings))
+            payload = {"scope": int(target.scope), "settings": settings_to_json(settings)}
+            writer.add(self._event(owner, target.peer, payload, auth_key_id, session_id))
+
+        await self._events.transact([owner], body)
+        return True
+
+    async def reset(self, owner: int, *, auth_key_id: int = 0, session_id: int = 0) -> bool:
+        """Gives everything its default again, and tells the other sessions; False when nothing was set."""
+        if not await self._has_any(owner):
+            return False
+
+        async def body(conn: Connection, writer: EventWriter) -> None:
+            rows = await conn.fetch(SQL_RESET, owner)
+            named = [[row["scope"], row["peer_type"], row["peer_id"]] for row in rows[:MAX_EXCEPTIONS]]
+            users = [
+                id_ for scope, type_, id_ in named if scope == NotifyScope.PEER and type_ == PeerType.USER
+            ]
+            payload = {"reset": named, "user_ids": users}
+            writer.add(self._event(owner, None, payload, auth_key_id, session_id))
+
+        await self._events.transact([owner], body)
+        return True
+
+    async def _has_any(self, owner: int) -> bool:
+        if await self._pool.fetch(SQL_EXCEPTIONS, owner, 1):
+            return True
+        for scope in (NotifyScope.USERS, NotifyScope.CHATS, NotifyScope.BROADCASTS):
+            if await self._pool.fetchval(SQL_GET, owner, *_key(NotifyTarget(scope))) is not None:
+                return True
+        return False
+
+    def _event(
+        self, owner: int, peer: Peer | None, payload: dict[str, Any], auth_key_id: int, session_id: int
+    ) -> NewEvent:
+        return NewEvent(
+            owner,
+            EventKind.NOTIFY_SETTINGS,
+            int(self._clock.time()),
+            peer,
+            payload=payload,
+            exclude_auth_key_id=auth_key_id,
+            exclude_session_id=session_id,
+        )
+
+
+def _key(target: NotifyTarget) -> tuple[int, int, int]:
+    peer = target.peer
+    return int(target.scope), int(peer.type) if peer else 0, peer.id if peer else 0
