@@ -91,7 +91,10 @@ async def test_keys_show_before_the_first_start(cli: Cli) -> None:
 
 async def test_client_tdesktop(cli: Cli, key: bytes, tmp_path: Path) -> None:
     answer = await cli("client", "tdesktop", "anna")
-    assert answer.out == f"Written. Now: telegram-desktop -workdir {tmp_path / 'anna'}\n"
+    assert (
+        answer.out
+        == f"Written for the server at 127.0.0.1:2398. Now: telegram-desktop -workdir {tmp_path / 'anna'}\n"
+    )
     again = await cli("client", "tdesktop", "anna")
     assert again.code == 2
     assert "--force" in again.err
