@@ -32,6 +32,7 @@ from telesrv.gateway.node import Node
 from telesrv.logs import configure_logging
 from telesrv.mtproto.rsa import load_private_pem
 from telesrv.mtproto.session import SessionLimits
+from telesrv.outbox.accounts import AccountKeeper
 from telesrv.outbox.worker import OutboxDispatcher
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import PushBuilder
@@ -94,6 +95,7 @@ class Worker:
             workers=settings.outbox_workers,
             interval_s=settings.outbox_interval,
         )
+        keeper = AccountKeeper(store, node, clock, linked=hub.linked_users, elsewhere=node.remote_holders)
         executor = ThreadPoolExecutor(limits.exchange_threads, thread_name_prefix="exchange")
         self._stack.callback(executor.shutdown, wait=False, cancel_futures=True)
         listener = Listener(
@@ -111,9 +113,11 @@ class Worker:
         )
         await node.start()
         outbox.start()
+        keeper.start()
         self._stack.push_async_callback(listener.close)
         self._stack.push_async_callback(node.stop)
         self._stack.push_async_callback(outbox.stop)
+        self._stack.push_async_callback(keeper.stop)
         self._stack.push_async_callback(listener.stop_accepting)
         await listener.start(settings.listen.host, settings.listen.port)
 

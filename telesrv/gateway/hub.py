@@ -148,6 +148,14 @@ class SessionHub:
         """The accounts that have sessions here."""
         return list(self._by_user)
 
+    def linked_users(self) -> set[int]:
+        """Returns the accounts that have an open link here."""
+        return {
+            user_id
+            for user_id, actors in self._by_user.items()
+            if any(actor.detached_since is None for actor in actors)
+        }
+
     def bind_temp_key(self, temp_auth_key_id: int, perm_auth_key_id: int) -> None:
         """Makes the sessions of a temporary key stand for the permanent one."""
         for actor in list(self._by_key.get(temp_auth_key_id, ())):

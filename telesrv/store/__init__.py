@@ -132,7 +132,7 @@ class Store:
         self.profiles = ProfileStore(pool, self.events, clock)
         self.privacy = PrivacyStore(pool, self.events, clock)
         self.notify = NotifyStore(pool, self.events, clock)
-        self.deletion = DeletionStore(pool, self.events, self.accounts, clock)
+        self.deletion = DeletionStore(pool, redis, self.events, self.accounts, clock)
         self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
         self.pins = DialogPinStore(pool, self.events, clock)
         self.folders = FolderStore(pool, self.events, clock)

@@ -31,6 +31,7 @@ from telesrv.store.accounts import (
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import REPEATABLE, Connection, Pool
 from telesrv.store.profiles import SQL_FREE_PHONE
+from telesrv.store.redis import Redis
 
 BATCH: Final = 200
 """How many accounts one transaction tells."""
@@ -126,8 +127,11 @@ class _TakenError(Exception):
 class DeletionStore:
     """Deletes accounts."""
 
-    def __init__(self, pool: Pool, events: EventLog, accounts: AccountStore, clock: Clock) -> None:
+    def __init__(
+        self, pool: Pool, redis: Redis, events: EventLog, accounts: AccountStore, clock: Clock
+    ) -> None:
         self._pool = pool
+        self._redis = redis
         self._events = events
         self._accounts = accounts
         self._clock = clock
@@ -167,6 +171,11 @@ class DeletionStore:
         """Returns deletions that began so long ago and of which not everybody has been told."""
         before = int(self._clock.time()) - older_than_s
         return [row["user_id"] for row in await self._pool.fetch(SQL_UNFINISHED, before, limit)]
+
+    async def take_turn(self, period_s: int) -> bool:
+        """Tells whether it is the caller who looks for idle accounts: one of all processes in each period."""
+        client, key = self._redis.client, self._redis.key("accounts:idle")
+        return bool(await self._redis.call(lambda: client.set(key, b"1", nx=True, ex=period_s)))
 
     async def idle(self, place: tuple[int, int] = (-1, 0), limit: int = 500) -> IdlePage:
         """Returns those of a page of accounts that nobody used for as long as they themselves allow.

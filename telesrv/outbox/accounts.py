@@ -1,0 +1,134 @@
+"""What happens to accounts by itself: they go offline, and those that nobody uses go for good.
+
+Guarantees: an account whose last link here ended without a word is offline within seconds, and those who may
+know are told; one that is connected to another process as well is left to that one, and to the end that every
+report of being online has. A deletion whose process died goes on. Accounts that nobody used for as long as
+they themselves allow are deleted, looked for by one process of all about once an hour.
+
+Concurrency: one task. Lifecycle: `start`, then `stop`, which ends it wherever it is: everything it does is
+found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
+
+import structlog
+
+from telesrv.clock import Clock
+from telesrv.domain.errors import Unavailable
+from telesrv.rpc.audience import tell_presence
+from telesrv.rpc.context import SessionControl
+from telesrv.store import Store
+
+log = structlog.get_logger(__name__)
+
+LOOK_S: Final = 5.0
+"""How often it looks who has gone, and for deletions that were left."""
+GRACE_S: Final = 10.0
+"""How long a link may be away: a client that changes networks has not gone."""
+LEFT_AFTER_S: Final = 60
+"""After how long a deletion is taken for left by its process."""
+IDLE_EVERY_S: Final = 3_600
+MAX_OFFLINE: Final = 500
+"""How many accounts it reports offline at one look; the rest go when their reports end."""
+
+
+class AccountKeeper:
+    """Keeps the accounts of one process.
+
+    Args:
+        linked: returns the accounts that have an open link here.
+        elsewhere: returns those of some accounts that other processes hold sessions of, with these.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sessions: SessionControl,
+        clock: Clock,
+        *,
+        linked: Callable[[], set[int]],
+        elsewhere: Callable[[Sequence[int]], Awaitable[Collection[int]]],
+    ) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._clock = clock
+        self._linked = linked
+        self._elsewhere = elsewhere
+        self._here: set[int] = set()
+        self._away: dict[int, tuple[float, int]] = {}
+        """Since when a link is missed: by the monotonic clock, and in unix seconds."""
+        self._idle_at = clock.monotonic() + IDLE_EVERY_S
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts the task."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends the task."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.look()
+            except Unavailable as error:
+                log.warning("the keeper of accounts waits for its store", problem=str(error))
+            except Exception:
+                log.exception("keeping accounts failed; it goes on")
+
+    async def look(self) -> None:
+        """Does what is due now.
+
+        Raises:
+            Unavailable: a server is away; what was not done is due again.
+        """
+        await self._look_for_gone()
+        for user_id in await self._store.deletion.unfinished(LEFT_AFTER_S):
+            await self._tell_of_deletion(user_id)
+        if self._clock.monotonic() >= self._idle_at:
+            self._idle_at = self._clock.monotonic() + IDLE_EVERY_S
+            await self._delete_idle()
+
+    async def _look_for_gone(self) -> None:
+        now, here = self._clock.monotonic(), self._linked()
+        missed = (now, int(self._clock.time()))
+        self._away |= dict.fromkeys(self._here - here, missed)
+        self._away = {user_id: since for user_id, since in self._away.items() if user_id not in here}
+        self._here = here
+        gone = {user_id: at for user_id, (since, at) in self._away.items() if now - since >= GRACE_S}
+        if not gone:
+            return
+        for user_id in gone:
+            del self._away[user_id]
+        elsewhere = await self._elsewhere(list(gone))
+        presence = await self._store.presence.get([user_id for user_id in gone if user_id not in elsewhere])
+        wall = int(self._clock.time())
+        online = [user_id for user_id, seen in presence.items() if seen.online_until > wall]
+        for user_id in online[:MAX_OFFLINE]:
+            await self._store.presence.set_offline(user_id, gone[user_id])
+            await tell_presence(self._store, self._sessions, user_id, wall)
+
+    async def _tell_of_deletion(self, user_id: int) -> None:
+        while await self._store.deletion.step(user_id):
+            pass
+
+    async def _delete_idle(self) -> None:
+        if not await self._store.deletion.take_turn(IDLE_EVERY_S):
+            return
+        place: tuple[int, int] | None = (-1, 0)
+        while place is not None:
+            page = await self._store.deletion.idle(place)
+            for user_id in page.user_ids:
+                log.info("an account that nobody used is deleted", user_id=user_id)
+                keys = await self._store.deletion.begin(user_id)
+                await self._sessions.log_out(keys or [])
+                await self._tell_of_deletion(user_id)
+            place = page.next

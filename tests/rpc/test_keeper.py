@@ -1,0 +1,105 @@
+"""Accounts that go offline, are idle for too long, or whose deletion was left half done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from telesrv.domain.updates import EventKind
+from telesrv.outbox.accounts import GRACE_S, IDLE_EVERY_S, LEFT_AFTER_S, AccountKeeper
+from telesrv.tl import functions, types
+from tests.rpc.chats import Server, running
+
+
+@pytest.fixture
+async def server(postgres_dsn: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Server]:
+    async with running(postgres_dsn, redis_url, redis_prefix) as server:
+        yield server
+
+
+class Links:
+    """Which accounts are linked to this process and which to others."""
+
+    def __init__(self) -> None:
+        self.here: set[int] = set()
+        self.elsewhere: set[int] = set()
+
+    async def held(self, user_ids: Sequence[int]) -> set[int]:
+        return self.elsewhere & set(user_ids)
+
+
+def keeper_of(server: Server, links: Links) -> AccountKeeper:
+    return AccountKeeper(
+        server.store, server.sessions, server.clock, linked=lambda: set(links.here), elsewhere=links.held
+    )
+
+
+async def test_who_leaves_without_a_word_is_offline_soon(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await ada.send(bob)
+    await ada.call(functions.account.UpdateStatus(offline=False))
+    links = Links()
+    keeper = keeper_of(server, links)
+    links.here = {ada.user_id, bob.user_id}
+    await keeper.look()
+    server.sessions.transient.clear()
+    links.here = {bob.user_id}
+    await keeper.look()
+    server.clock.advance(GRACE_S / 2)
+    links.here = {ada.user_id, bob.user_id}
+    await keeper.look()
+    server.clock.advance(GRACE_S)
+    await keeper.look()
+    assert server.sessions.transient == [], "it was back in time"
+    links.here = set()
+    await keeper.look()
+    left_at = int(server.clock.time())
+    server.clock.advance(GRACE_S)
+    await keeper.look()
+    status = types.UserStatusOffline(was_online=left_at)
+    assert server.sessions.transient == [
+        (bob.user_id, types.UpdateUserStatus(user_id=ada.user_id, status=status))
+    ]
+
+
+async def test_who_is_linked_elsewhere_stays_online(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await ada.send(bob)
+    await ada.call(functions.account.UpdateStatus(offline=False))
+    links = Links()
+    keeper = keeper_of(server, links)
+    links.here, links.elsewhere = {ada.user_id}, {ada.user_id}
+    await keeper.look()
+    server.sessions.transient.clear()
+    links.here = set()
+    await keeper.look()
+    server.clock.advance(GRACE_S)
+    await keeper.look()
+    assert server.sessions.transient == []
+
+
+async def test_a_deletion_that_was_left_goes_on(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await ada.send(bob)
+    before = await bob.pts()
+    await server.store.deletion.begin(ada.user_id)
+    keeper = keeper_of(server, Links())
+    await keeper.look()
+    assert await bob.pts() == before, "its process may still be at it"
+    server.clock.advance(LEFT_AFTER_S)
+    await keeper.look()
+    await keeper.look()
+    [event] = (await server.store.updates.difference(bob.user_id, before, 100)).events
+    assert event.kind is EventKind.ACCOUNT_DELETED
+
+
+async def test_an_account_that_nobody_uses_is_deleted_by_one_process(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await ada.call(functions.account.SetAccountTTL(ttl=types.AccountDaysTTL(days=30)))
+    keepers = [keeper_of(server, Links()) for _ in range(2)]
+    server.clock.advance(31 * 86_400 + IDLE_EVERY_S)
+    for keeper in keepers:
+        await keeper.look()
+    users = [await server.store.users.get(device.user_id) for device in (ada, bob)]
+    assert [user is not None and user.deleted for user in users] == [True, False]
