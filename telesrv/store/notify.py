@@ -96,6 +96,14 @@ class NotifyStore:
             for row in rows
         }
 
+    async def muted_users(self, owner: int, now: int) -> list[int]:
+        """Returns the accounts whose chats the owner muted one by one, as far as `exceptions` reaches."""
+        return [
+            peer.id
+            for peer, settings in (await self.exceptions(owner)).items()
+            if peer.type is PeerType.USER and (settings.mute_until or 0) > now
+        ]
+
     async def set(
         self,
         owner: int,

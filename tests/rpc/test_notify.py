@@ -130,3 +130,30 @@ async def test_wrong_settings_are_refused(server: Server) -> None:
         with pytest.raises(Refused, match="400 SETTINGS_INVALID"):
             await update(ada, types.InputNotifyUsers(), sound=sound)
     assert await ada.pts() == pts
+
+
+async def test_chats_are_shown_with_their_settings(server: Server) -> None:
+    ada, bob, cid = [await server.account(name) for name in ("Ada", "Bob", "Cid")]
+    for other in (bob, cid):
+        await other.send(ada)
+    until = int(server.clock.time()) + 100
+    await update(ada, types.InputNotifyPeer(peer=ada.peer(bob)), mute_until=until)
+    shown = {dialog.peer.user_id: dialog.notify_settings for dialog in (await ada.dialogs()).dialogs}
+    assert shown == {
+        bob.user_id: types.PeerNotifySettings(mute_until=until),
+        cid.user_id: types.PeerNotifySettings(),
+    }
+    title = types.TextWithEntities(text="loud", entities=[])
+    loud = types.DialogFilter(
+        id=2,
+        title=title,
+        non_contacts=True,
+        exclude_muted=True,
+        pinned_peers=[],
+        include_peers=[],
+        exclude_peers=[],
+    )
+    await ada.call(functions.messages.UpdateDialogFilter(id=2, filter=loud))
+    assert [dialog.peer.user_id for dialog in (await ada.dialogs(folder_id=2)).dialogs] == [cid.user_id]
+    server.clock.advance(101)
+    assert len((await ada.dialogs(folder_id=2)).dialogs) == 2

@@ -11,16 +11,20 @@ from typing import Final
 from telesrv.domain.dialogs import ARCHIVE, Archive, Dialog, DialogPage
 from telesrv.domain.drafts import Draft
 from telesrv.domain.messages import MessageBox
+from telesrv.domain.notify import DEFAULT, NotifySettings
 from telesrv.domain.peers import PeerType
 from telesrv.rpc.convert.drafts import draft_to_tl, draft_user_ids
 from telesrv.rpc.convert.messages import user_ids_of
+from telesrv.rpc.convert.notify import notify_settings_to_tl
 from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.tl import types
 
 _64_BITS: Final = 2**64 - 1
 
 
-def dialog_to_tl(dialog: Dialog, draft: Draft | None = None) -> types.Dialog:
+def dialog_to_tl(
+    dialog: Dialog, draft: Draft | None = None, notify: NotifySettings | None = None
+) -> types.Dialog:
     """Returns the chat as it stands in its owner's list, with the owner's draft.
 
     Spec: Dialogs.
@@ -36,7 +40,7 @@ def dialog_to_tl(dialog: Dialog, draft: Draft | None = None) -> types.Dialog:
         unread_mentions_count=0,
         unread_reactions_count=0,
         unread_poll_votes_count=0,
-        notify_settings=types.PeerNotifySettings(),
+        notify_settings=notify_settings_to_tl(notify or DEFAULT),
         draft=None if draft is None else draft_to_tl(draft),
         folder_id=dialog.folder_id or None,
     )

@@ -45,10 +45,17 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         offset_peer = peer_of(request.offset_peer, ctx.user_id, ctx.secret)
     offset_date, offset_id = max(request.offset_date, 0), max(request.offset_id, 0)
     limit = page_limit(request.limit)
+    muted: list[int] = []
+    if rules is not None and rules.exclude_muted:
+        muted = await ctx.store.notify.muted_users(ctx.user_id, ctx.now())
     first = not offset_date and not offset_id and offset_peer is None
     if first and request.hash:
         whole = await ctx.store.dialogs.whole(
-            ctx.user_id, folder_id=folder_id, exclude_pinned=request.exclude_pinned, rules=rules
+            ctx.user_id,
+            folder_id=folder_id,
+            exclude_pinned=request.exclude_pinned,
+            rules=rules,
+            muted_user_ids=muted,
         )
         if request.hash == dialogs_hash(whole):
             return types.messages.DialogsNotModified(count=whole.total)
@@ -61,8 +68,9 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         limit=limit,
         exclude_pinned=request.exclude_pinned,
         rules=rules,
+        muted_user_ids=muted,
     )
-    dialogs, messages = _shown(page)
+    dialogs, messages = await _shown(ctx, page)
     shown = dialog_user_ids(page)
     archive = await ctx.store.dialogs.archive(ctx.user_id) if first and folder_id == MAIN else None
     if archive is not None:
@@ -78,9 +86,10 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
     )
 
 
-def _shown(page: DialogPage) -> tuple[list[types.TypeDialog], list[types.TypeMessage]]:
+async def _shown(ctx: Context, page: DialogPage) -> tuple[list[types.TypeDialog], list[types.TypeMessage]]:
+    notify = await ctx.store.notify.for_peers(ctx.user_id, (dialog.peer for dialog in page.dialogs))
     dialogs: list[types.TypeDialog] = [
-        dialog_to_tl(dialog, page.drafts.get(dialog.peer)) for dialog in page.dialogs
+        dialog_to_tl(dialog, page.drafts.get(dialog.peer), notify.get(dialog.peer)) for dialog in page.dialogs
     ]
     messages: list[types.TypeMessage] = [
         message_to_tl(page.top_boxes[dialog.top_box_id])
@@ -129,7 +138,7 @@ async def get_peer_dialogs(ctx: Context, request: functions.messages.GetPeerDial
 
 
 async def _peer_dialogs(ctx: Context, page: DialogPage) -> types.messages.PeerDialogs:
-    dialogs, messages = _shown(page)
+    dialogs, messages = await _shown(ctx, page)
     users = await shown_users(ctx, dialog_user_ids(page))
     state = await ctx.store.updates.state(ctx.user_id)
     return types.messages.PeerDialogs(
