@@ -138,10 +138,11 @@ SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, $2 
 ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
 RETURNING bucket
 """
-# Finds the buckets, of some, that have rows to claim.
+# Tells for some buckets whether they have rows to claim, by a look at the first.
 SQL_DUE: Final = """
-SELECT bucket FROM dispatch_outbox
-WHERE bucket = ANY($1::smallint[]) AND available_at_ms <= $2 GROUP BY bucket
+SELECT b.bucket,
+    EXISTS (SELECT 1 FROM dispatch_outbox o WHERE o.bucket = b.bucket AND o.available_at_ms <= $2) AS is_due
+FROM outbox_buckets b WHERE b.bucket = ANY($1::smallint[])
 """
 # Counts what is owed; for operators, over all buckets.
 SQL_STATS: Final = """
@@ -247,7 +248,8 @@ class OutboxStore:
         Raises:
             Unavailable: PostgreSQL is away.
         """
-        return {row["bucket"] for row in await self._pool.fetch(SQL_DUE, sorted(buckets), self._now_ms())}
+        rows = await self._pool.fetch(SQL_DUE, sorted(buckets), self._now_ms())
+        return {row["bucket"] for row in rows if row["is_due"]}
 
     async def release_leases(
         self, node: int | None = None, buckets: Collection[int] = range(OUTBOX_BUCKETS)

@@ -82,6 +82,7 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "highest": (ids.SQL_HIGHEST, (7,)),
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
     "events_and_marks": (outbox.SQL_EVENTS_AND_MARKS, ([7, 8], [1, 2])),
+    "due": (outbox.SQL_DUE, (list(range(32)), 10)),
     "walk_many": (outbox.SQL_WALK_MANY, ([7, 8], [195, 190], [200, 200])),
     "walk_all": (marks.SQL_WALK_ALL, ([7, 8], [195, 190])),
     "owed": (updates.SQL_OWED, ([bucket_of(7), bucket_of(8)], [7, 8])),
