@@ -130,7 +130,7 @@ def filter_to_json(filter_: DialogFilter) -> dict[str, Any]:
         value = getattr(filter_, field.name)
         if field.name in _PEERS:
             value = [[int(peer.type), peer.id] for peer in value]
-        if value not in (None, False, []):
+        if value is not None and value is not False and value != []:
             snapshot[field.name] = value
     return snapshot | {"id": filter_.id}
 
