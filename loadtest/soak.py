@@ -47,7 +47,12 @@ def run(*, minutes: float, seed: int, only: str) -> int:
     soak = _Soak(campaigns.Campaign, plan, seed, time.monotonic() + 60 * minutes)
     print(f"seed {seed}, up to {minutes:g} minutes, {len(plan)} faults a round, in {directory}", flush=True)
     world = worlds.World(directory)
-    if asyncio.run(soak.run(world)):
+    try:
+        sound = asyncio.run(soak.run(world))
+    except KeyboardInterrupt:
+        print("interrupted; nothing had broken so far")
+        sound = True
+    if sound:
         world.remove()
         return 0
     print(f"again: make soak MINUTES={minutes:g} SEED={seed}; the server's log: {world.server.log_file}")

@@ -1,8 +1,9 @@
 """A campaign: load, a fault, and the proof that nothing came of it; again and again.
 
 After each fault, with the load at rest: every send that was answered is there once for both sides, under the
-id that was answered and in order; every device knows from its updates what a fresh login fetches; no log has
-a gap; no push is owed or failed; the server logged no bug.
+id that was answered and in order; every device knows from its updates what a fresh login fetches, and the
+difference since the last time says the same; no log has a gap; no push is owed or failed; the server logged
+no bug.
 """
 
 from __future__ import annotations
@@ -139,10 +140,16 @@ class Campaign:
         try:
             await fresh.enter(account.phone, account.name)
             messages, dialogs = await fresh.fetch(account.verified_id)
+            told, pts = await fresh.difference(account.verified_pts)
             await fresh.client.log_out()
         finally:
             await fresh.close()
         self._check_ledger(account, messages)
+        if len(told) != len(messages) or dict(told) != messages:
+            what = _difference(dict(told), messages)
+            raise Broken(
+                f"the difference of {account.name} has {len(told)} of {len(messages)} messages: {what}"
+            )
         for device in account.devices:
             known = {i: m for i, m in device.messages.items() if i > account.verified_id}
             if known != messages:
@@ -152,11 +159,14 @@ class Campaign:
                     m.peer == peer and not m.out and i > dialog.read_inbox_max_id
                     for i, m in device.messages.items()
                 )
-                told = device.read_inbox.get(peer, 0), device.read_outbox.get(peer, 0), unread
+                known_marks = device.read_inbox.get(peer, 0), device.read_outbox.get(peer, 0), unread
                 true = dialog.read_inbox_max_id, dialog.read_outbox_max_id, dialog.unread_count
-                if told != true:
-                    raise Broken(f"{device.name} has read marks and unread {told} of {peer}, truly {true}")
+                if known_marks != true:
+                    raise Broken(
+                        f"{device.name} has read marks and unread {known_marks} of {peer}, truly {true}"
+                    )
         account.verified_id = max(messages, default=account.verified_id)
+        account.verified_pts = pts
         account.sent.clear()
         account.owed.clear()
 

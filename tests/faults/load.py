@@ -8,6 +8,7 @@ same random_id until it is answered, as every client does it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -138,6 +139,23 @@ class Device(TelethonPeer):
                 messages[message.id] = Message(peer, message.out, message.message)
         return messages, dialogs
 
+    async def difference(self, pts: int) -> tuple[list[tuple[int, Message]], int]:
+        """Asks for all that came after *pts*: the new messages, each as often as it comes, and the new
+        pts."""
+        messages: list[tuple[int, Message]] = []
+        while True:
+            answer = await self.ask(functions.updates.GetDifferenceRequest(pts, date=int(time.time()), qts=0))
+            if isinstance(answer, types.updates.DifferenceEmpty):
+                return messages, pts
+            messages += (
+                (m.id, Message(m.peer_id.user_id, m.out, m.message))
+                for m in answer.new_messages
+                if m.peer_id.user_id != SERVICE_USER_ID
+            )
+            if isinstance(answer, types.updates.Difference):
+                return messages, answer.state.pts
+            pts = answer.intermediate_state.pts
+
 
 @dataclass(slots=True)
 class Sent:
@@ -166,6 +184,8 @@ class Account:
     """Up to where it was told that it has read, by peer."""
     verified_id: int = 0
     """Messages up to this id were compared before."""
+    verified_pts: int = 0
+    """And the log up to this pts."""
 
 
 class Load:
@@ -211,6 +231,7 @@ class Load:
                 await device.enter(account.phone, account.name)
                 await device.catch_up_after_reconnect()
             account.user_id = account.devices[0].user_id
+            account.verified_pts = await account.devices[0].pts()
             self._by_user[account.user_id] = account
         for these, others in ((self.senders, self.recipients), (self.recipients, self.senders)):
             contacts = [types.InputPhoneContact(n, o.phone, o.name, "") for n, o in enumerate(others)]
