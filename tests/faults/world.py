@@ -31,7 +31,10 @@ class NeverHappened(AssertionError):
 
 
 async def until(
-    what: str, condition: Callable[[], bool] | Callable[[], Awaitable[bool]], timeout_s: float = LONGEST_S
+    what: str,
+    condition: Callable[[], bool] | Callable[[], Awaitable[bool]],
+    timeout_s: float = LONGEST_S,
+    every_s: float = 0.05,
 ) -> None:
     """Returns once *condition* holds.
 
@@ -48,7 +51,7 @@ async def until(
             return
         if loop.time() >= deadline:
             raise NeverHappened(f"not within {timeout_s:.0f} s: {what}")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(every_s)
 
 
 class World:
@@ -140,7 +143,7 @@ class World:
         async def ready() -> bool:
             return len(self.worker_pids()) == self.workers and await self.is_ready()
 
-        await until("the server says that it is ready", ready)
+        await until("the server says that it is ready", ready, every_s=0.2)
 
     async def query(self, sql: str) -> int:
         """Returns one number from PostgreSQL."""
