@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from telesrv.clock import Clock
@@ -357,8 +358,8 @@ class OutboxStore:
         if not self._marks.unknown(set(columns[0])):
             return {row[:2]: row for row in map(tuple, await connection.fetch(SQL_EVENTS, *columns))}
         found = {row[:2]: row for row in map(tuple, await connection.fetch(SQL_EVENTS_AND_MARKS, *columns))}
-        for row in found.values():
-            self._marks.learn(row[0], row[-1])
+        for user_id, mark in {row[0]: row[-1] for row in found.values()}.items():
+            self._marks.learn(user_id, mark)
         return found
 
     async def _joined(
@@ -395,8 +396,7 @@ def _event_and_box(values: tuple[Any, ...]) -> tuple[Event, MessageBox | None]:
     return event_of(values[:_EVENT_WIDTH]), None if box[0] is None else box_of(box)
 
 
-def _key(row: OutboxRow) -> tuple[int, int]:
-    return row.target_user_id, row.pts
+_key: Final[Callable[[OutboxRow], tuple[int, int]]] = attrgetter("target_user_id", "pts")
 
 
 def _keys(rows: Iterable[OutboxRow]) -> tuple[list[int], list[int]]:
