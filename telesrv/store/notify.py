@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from telesrv.clock import Clock
+from telesrv.domain.filters import Muted
 from telesrv.domain.notify import (
     DEFAULT,
     SCOPE_DEFAULT,
@@ -96,13 +97,19 @@ class NotifyStore:
             for row in rows
         }
 
-    async def muted_users(self, owner: int, now: int) -> list[int]:
-        """Returns the accounts whose chats the owner muted one by one, as far as `exceptions` reaches."""
-        return [
+    async def muted(self, owner: int, now: int) -> Muted:
+        """Returns which private chats are muted: as all of them are, or one by one, as far as `exceptions`
+        reaches."""
+        every = await self.get(owner, NotifyTarget(NotifyScope.USERS))
+        default = (every.mute_until or 0) > now
+        others = (
             peer.id
             for peer, settings in (await self.exceptions(owner)).items()
-            if peer.type is PeerType.USER and (settings.mute_until or 0) > now
-        ]
+            if peer.type is PeerType.USER
+            and settings.mute_until is not None
+            and (settings.mute_until > now) != default
+        )
+        return Muted(default, frozenset(others))
 
     async def set(
         self,

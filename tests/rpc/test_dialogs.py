@@ -63,7 +63,7 @@ async def test_pages_end_in_an_empty_slice(server: Server, exclude_pinned: bool)
 async def test_a_list_that_is_known_is_not_sent_again(server: Server) -> None:
     ada, [bob] = await chats(server, 1)
     [dialog] = (await ada.dialogs()).dialogs
-    known = list_hash([bob.user_id, dialog.top_message, 0, 0, 0, 1, 0, 0, 0, 0])
+    known = list_hash([bob.user_id, dialog.top_message, 0, 0, 0, 1, 0, 0, 0, 0, 0])
     assert await ada.dialogs(hash=known) == types.messages.DialogsNotModified(count=1)
     await ada.read(bob)
     assert len((await ada.dialogs(hash=known)).dialogs) == 1

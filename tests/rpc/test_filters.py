@@ -219,11 +219,35 @@ async def test_the_hash_is_that_of_the_whole_list(server: Server) -> None:
     known = list_hash(
         number
         for dialog in dialogs
-        for number in (dialog.peer.user_id, dialog.top_message, 0, 0, 0, 1, 0, 0, 0, 0)
+        for number in (dialog.peer.user_id, dialog.top_message, 0, 0, 0, 1, 0, 0, 0, 0, 0)
     )
     assert await ada.dialogs(hash=known, limit=2) == types.messages.DialogsNotModified(count=5)
     await ada.call(f.messages.SaveDraft(peer=ada.peer(others[0]), message="x"))
     assert len((await ada.dialogs(hash=known, limit=2)).dialogs) == 2
+
+
+async def test_muted_chats_may_be_left_out(server: Server) -> None:
+    ada = await server.account()
+    others = [await server.account() for _ in range(3)]
+    for other in others:
+        await other.send(ada)
+    await save(ada, a_filter(non_contacts=True, exclude_muted=True))
+
+    async def mute(whose: types.TypeInputNotifyPeer, until: int) -> None:
+        settings = types.InputPeerNotifySettings(mute_until=until)
+        await ada.call(f.account.UpdateNotifySettings(peer=whose, settings=settings))
+
+    async def shown() -> set[int]:
+        return {dialog.peer.user_id for dialog in (await ada.dialogs(folder_id=2)).dialogs}
+
+    ids = [other.user_id for other in others]
+    await mute(types.InputNotifyPeer(peer=ada.peer(others[0])), 2**31 - 1)
+    await mute(types.InputNotifyPeer(peer=ada.peer(others[1])), 0)
+    assert await shown() == {ids[1], ids[2]}
+    settings = {dialog.peer.user_id: dialog.notify_settings for dialog in (await ada.dialogs()).dialogs}
+    assert [settings[user_id].mute_until for user_id in ids] == [2**31 - 1, 0, None]
+    await mute(types.InputNotifyUsers(), 2**31 - 1)
+    assert await shown() == {ids[1]}
 
 
 async def test_a_filter_that_is_not_there_is_no_folder(server: Server) -> None:

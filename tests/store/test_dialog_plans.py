@@ -44,7 +44,7 @@ SELECT owner, pts, 1, 1 + pts % 20, 0, 1, 5, pts
 FROM generate_series(1, 400) owner, generate_series(1, 200) pts;
 """
 
-RULES = ([8, 9], [10], True, False, True, True, False, [11])
+RULES = ([8, 9], [10], True, False, True, True, True, False, [11])
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "filter_page": (dialogs.SQL_FILTER_PAGE, (7, 150, 50, 1, 5, *RULES, 20, [9])),
     "filter_total": (dialogs.SQL_FILTER_TOTAL, (7, *RULES)),

@@ -5,14 +5,15 @@ Spec: Dialogs; Pagination in the API.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+from zlib import crc32
 
 from telesrv.domain.dialogs import ARCHIVE, Archive, Dialog, DialogPage
 from telesrv.domain.drafts import Draft
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.notify import DEFAULT, NotifySettings
-from telesrv.domain.peers import PeerType
+from telesrv.domain.peers import Peer, PeerType
 from telesrv.rpc.convert.drafts import draft_to_tl, draft_user_ids
 from telesrv.rpc.convert.messages import user_ids_of
 from telesrv.rpc.convert.notify import notify_settings_to_tl
@@ -90,7 +91,7 @@ def messages_hash(boxes: Iterable[MessageBox]) -> int:
     return list_hash(number for box in boxes for number in (box.box_id, box.edit_date or 0))
 
 
-def dialogs_hash(page: DialogPage) -> int:
+def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings]) -> int:
     """Returns the hash of a list of dialogs: it covers what an answer shows of each, its users apart."""
     numbers: list[int] = []
     for dialog in page.dialogs:
@@ -107,5 +108,6 @@ def dialogs_hash(page: DialogPage) -> int:
             int(dialog.unread_mark),
             dialog.folder_id,
             0 if draft is None else draft.date,
+            crc32(repr(notify[dialog.peer]).encode()) if dialog.peer in notify else 0,
         )
     return list_hash(numbers)

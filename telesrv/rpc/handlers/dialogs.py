@@ -6,7 +6,7 @@ Spec: Dialogs; Pagination in the API.
 from __future__ import annotations
 
 from telesrv.domain.dialogs import ARCHIVE, MAIN, Dialog, DialogPage
-from telesrv.domain.filters import FIRST_ID, LAST_ID
+from telesrv.domain.filters import FIRST_ID, LAST_ID, NOBODY_MUTED
 from telesrv.domain.messages import MAX_PAGE
 from telesrv.domain.peers import Peer
 from telesrv.rpc.context import Context
@@ -45,9 +45,9 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         offset_peer = peer_of(request.offset_peer, ctx.user_id, ctx.secret)
     offset_date, offset_id = max(request.offset_date, 0), max(request.offset_id, 0)
     limit = page_limit(request.limit)
-    muted: list[int] = []
+    muted = NOBODY_MUTED
     if rules is not None and rules.exclude_muted:
-        muted = await ctx.store.notify.muted_users(ctx.user_id, ctx.now())
+        muted = await ctx.store.notify.muted(ctx.user_id, ctx.now())
     first = not offset_date and not offset_id and offset_peer is None
     if first and request.hash:
         whole = await ctx.store.dialogs.whole(
@@ -55,9 +55,10 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
             folder_id=folder_id,
             exclude_pinned=request.exclude_pinned,
             rules=rules,
-            muted_user_ids=muted,
+            muted=muted,
         )
-        if request.hash == dialogs_hash(whole):
+        notify = await ctx.store.notify.for_peers(ctx.user_id, (dialog.peer for dialog in whole.dialogs))
+        if request.hash == dialogs_hash(whole, notify):
             return types.messages.DialogsNotModified(count=whole.total)
     page = await ctx.store.dialogs.page(
         ctx.user_id,
@@ -68,7 +69,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         limit=limit,
         exclude_pinned=request.exclude_pinned,
         rules=rules,
-        muted_user_ids=muted,
+        muted=muted,
     )
     dialogs, messages = await _shown(ctx, page)
     shown = dialog_user_ids(page)
