@@ -85,11 +85,12 @@ FROM (
 WHERE d.owner_user_id = n.owner AND d.peer_type = n.peer_type AND d.peer_id = n.peer_id
 RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.read_inbox_max_id, d.unread_count
 """
-# Removes dialogs that have no message.
+# Removes dialogs that have no message; tells what their owners had arranged about them.
 SQL_REMOVE: Final = """
 DELETE FROM dialogs d
 USING unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
 WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id AND d.top_box_id = 0
+RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.folder_id, d.pinned_order > 0 AS pinned, d.unread_mark
 """
 
 
@@ -213,13 +214,15 @@ class DeleteStore:
 
         async def body(connection: Connection, writer: EventWriter) -> dict[int, tuple[int, int]]:
             gone = await connection.fetch(SQL_DELETE, [key[0] for key in keys], [key[1] for key in keys])
-            unread = await _put_dialogs_right(connection, gone, keep_dialogs)
+            unread, removed = await _put_dialogs_right(connection, gone, keep_dialogs)
             counts = {}
             for owner in sorted({row["owner_user_id"] for row in gone}):
                 box_ids = sorted(row["box_id"] for row in gone if row["owner_user_id"] == owner)
                 payload: dict[str, Any] = {"box_ids": box_ids}
                 if unread.get(owner):
                     payload["unread"] = unread[owner]
+                if removed.get(owner):
+                    payload["removed"] = removed[owner]
                 key, session = (excluded or {}).get(owner, (0, 0))
                 event = writer.add(
                     NewEvent(
@@ -240,16 +243,21 @@ class DeleteStore:
 
 async def _put_dialogs_right(
     connection: Connection, gone: Sequence[Record], keep_dialogs: bool
-) -> dict[int, list[list[int]]]:
-    """Returns, by owner, the chats in which something unread went: [type, id, read mark, unread count]."""
+) -> tuple[dict[int, list[list[int]]], dict[int, list[list[Any]]]]:
+    """Returns, by owner, the chats in which something unread went: [type, id, read mark, unread count]; and
+    those removed that the owner had arranged: [type, id, folder, whether pinned, whether marked unread]."""
     less = Counter(_chat(row) for row in gone)
     chats = sorted(less)
     if not chats:
-        return {}
+        return {}, {}
     await connection.execute(SQL_TAKE_OFF, *_columns(chats), [less[chat] for chat in chats])
     counted = {_chat(row): row for row in await connection.fetch(SQL_RECOUNT, *_columns(chats))}
+    removed: dict[int, list[list[Any]]] = {}
     if not keep_dialogs:
-        await connection.execute(SQL_REMOVE, *_columns(chats))
+        for row in sorted(await connection.fetch(SQL_REMOVE, *_columns(chats)), key=_chat):
+            arranged = [row["folder_id"], row["pinned"], row["unread_mark"]]
+            if any(arranged):
+                removed.setdefault(row["owner_user_id"], []).append([*_chat(row)[1:], *arranged])
     changed = {
         _chat(row)
         for row in gone
@@ -261,7 +269,7 @@ async def _put_dialogs_right(
     for chat in sorted(changed):
         row = counted[chat]
         unread.setdefault(chat[0], []).append([*chat[1:], row["read_inbox_max_id"], row["unread_count"]])
-    return unread
+    return unread, removed
 
 
 def _chat(row: Record) -> Chat:

@@ -10,7 +10,7 @@ import pytest
 from telesrv.domain.dialogs import MAX_PINNED
 from telesrv.tl import functions, types
 from tests.rpc.bad_peers import bad_peers
-from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.chats import Device, Refused, Server, fresh, running, same
 
 f = functions
 
@@ -210,3 +210,23 @@ async def test_a_deleted_peers_chat_stays_the_owners_to_arrange(server: Server) 
     assert (dialog.unread_mark, dialog.pinned) == (True, False)
     answer = await ada.call(f.messages.GetPeerSettings(peer=ada.peer(bob)))
     assert answer.settings == types.PeerSettings()
+
+
+@pytest.mark.parametrize("archived", [False, True])
+async def test_a_chat_that_went_comes_back_as_a_new_one(server: Server, archived: bool) -> None:
+    ada, [bob, eve] = await chats(server, 2)
+    second = await server.device(ada.user)
+    following = {device: await fresh(device, [bob, eve]) for device in (ada, second)}
+    await server.pushes(ada.user_id)
+    if archived:
+        await move(second, [bob], 1)
+    await pin(second, bob)
+    await second.call(f.messages.MarkDialogUnread(unread=True, peer=named(second, bob)))
+    await second.call(f.messages.DeleteHistory(peer=second.peer(bob), max_id=0))
+    await bob.send(ada)
+    asked = await fresh(ada, [bob, eve])
+    assert (asked.arranged.pins, asked.arranged.archived) == ({0: [], 1: []}, set())
+    following[ada].follow_pushes(await server.pushes(ada.user_id), ada)
+    same(following[ada], asked)
+    await following[second].catch_up(second)
+    same(following[second], asked)

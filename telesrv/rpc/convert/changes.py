@@ -31,7 +31,8 @@ def _edit(event: Event, box: MessageBox | None, views: Views) -> list[types.Type
 @converts(EventKind.DELETE_MESSAGES)
 def _delete(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
     """Behind the deletion stands, without a pts of its own, what it leaves unread: a client that never had
-    the messages cannot know how many of them were counted.
+    the messages cannot know how many of them were counted. And of chats that went with their last message,
+    that they are not pinned, archived or marked any more: they may come back.
     """
     updates: list[types.TypeUpdate] = [
         types.UpdateDeleteMessages(messages=_box_ids(event), pts=event.pts, pts_count=event.pts_count)
@@ -46,12 +47,23 @@ def _delete(event: Event, box: MessageBox | None, views: Views) -> list[types.Ty
                 pts_count=0,
             )
         )
+    for peer_type, peer_id, folder_id, pinned, marked in (event.payload or {}).get("removed", ()):
+        peer = peer_to_tl(Peer(PeerType(peer_type), peer_id))
+        named = types.DialogPeer(peer=peer)
+        if marked:
+            updates.append(types.UpdateDialogUnreadMark(peer=named))
+        if pinned:
+            updates.append(types.UpdateDialogPinned(folder_id=folder_id or None, peer=named))
+        if folder_id:
+            moved: list[types.TypeFolderPeer] = [types.FolderPeer(peer=peer, folder_id=0)]
+            updates.append(types.UpdateFolderPeers(folder_peers=moved, pts=event.pts, pts_count=0))
     return updates
 
 
 @names(EventKind.DELETE_MESSAGES)
 def _unread_chats(payload: Mapping[str, Any]) -> list[int]:
-    return [chat[1] for chat in payload.get("unread", ()) if chat[0] == PeerType.USER]
+    chats = [*payload.get("unread", ()), *payload.get("removed", ())]
+    return [chat[1] for chat in chats if chat[0] == PeerType.USER]
 
 
 @converts(EventKind.PINNED_MESSAGES)

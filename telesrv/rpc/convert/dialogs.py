@@ -21,6 +21,7 @@ from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.tl import types
 
 _64_BITS: Final = 2**64 - 1
+NOTHING_SET: Final[Mapping[Peer, NotifySettings]] = {}
 
 
 def dialog_to_tl(
@@ -91,7 +92,7 @@ def messages_hash(boxes: Iterable[MessageBox]) -> int:
     return list_hash(number for box in boxes for number in (box.box_id, box.edit_date or 0))
 
 
-def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings]) -> int:
+def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings] = NOTHING_SET) -> int:
     """Returns the hash of a list of dialogs: it covers what an answer shows of each, its users apart."""
     numbers: list[int] = []
     for dialog in page.dialogs:
