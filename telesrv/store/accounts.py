@@ -262,6 +262,8 @@ class AccountStore:
 
         Returns:
             The authorization, with a hash of its own even when the key was logged in to the account before.
+        Raises:
+            PeerInvalid: there is no such account, or it was deleted a moment ago.
         """
         now = int(self._clock.time())
         made = Authorization(
@@ -275,6 +277,8 @@ class AccountStore:
         )
 
         async def log_in(conn: Connection) -> None:
+            if await conn.fetchrow(SQL_LOCK, user_id) is None:
+                raise PeerInvalid
             await conn.execute(SQL_CLAIM_KEY, auth_key_id, user_id)
             old_user_id = await conn.fetchval(SQL_LOCK_KEY, auth_key_id)
             if old_user_id != user_id:

@@ -155,6 +155,8 @@ async def test_what_remains_of_a_deleted_account(server: Server) -> None:
     for device in (ada, second):
         with pytest.raises(Refused, match="401 AUTH_KEY_UNREGISTERED"):
             await device.call(functions.updates.GetState())
+    with pytest.raises(Refused, match="400 INPUT_USER_DEACTIVATED"):
+        await cid.call(functions.messages.SendMessage(peer=peer, message="there?", random_id=2))
     [shown] = await cid.call(functions.users.GetUsers(id=[adas_peer]))
     assert (shown.deleted, shown.first_name, shown.username, shown.phone) == (True, None, None, None)
     history = await cid.call(

@@ -9,6 +9,7 @@ import datetime
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.messages import Entity
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.users import LoginCode, User
@@ -286,7 +287,10 @@ async def _log_in(ctx: Context, user: User) -> types.auth.Authorization:
     caller = ctx.caller
     if caller.user_id is not None and caller.user_id != user.user_id:
         await _leave_account(ctx)
-    await ctx.store.accounts.bind(caller.auth_key_id, user.user_id, caller.ip, caller.client)
+    try:
+        await ctx.store.accounts.bind(caller.auth_key_id, user.user_id, caller.ip, caller.client)
+    except PeerInvalid as error:
+        raise bad_request("PHONE_NUMBER_UNOCCUPIED") from error
     caller.user_id = user.user_id
     await ctx.sessions.logged_in(caller.auth_key_id, user.user_id)
     return types.auth.Authorization(user=await self_to_tl(ctx))

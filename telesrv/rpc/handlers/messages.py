@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from telesrv.domain.entities import EntityBoundsInvalid
+from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.messages import MAX_PAGE, Entity, MessageBox, ReplyTo, SendRequest
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.domain.text import (
@@ -59,25 +60,34 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
     )
     reply_to = await _reply_to(ctx, request.reply_to, peer)
     caller = ctx.caller
-    sent = await ctx.store.messages.send(
-        SendRequest(
-            sender_user_id=ctx.user_id,
-            peer=peer,
-            random_id=request.random_id,
-            text=formatted.text,
-            entities=formatted.entities,
-            date=ctx.now(),
-            silent=request.silent,
-            noforwards=request.noforwards,
-            reply_to=reply_to,
-            auth_key_id=caller.auth_key_id,
-            session_id=caller.session_id,
-            digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
+    try:
+        sent = await ctx.store.messages.send(
+            SendRequest(
+                sender_user_id=ctx.user_id,
+                peer=peer,
+                random_id=request.random_id,
+                text=formatted.text,
+                entities=formatted.entities,
+                date=ctx.now(),
+                silent=request.silent,
+                noforwards=request.noforwards,
+                reply_to=reply_to,
+                auth_key_id=caller.auth_key_id,
+                session_id=caller.session_id,
+                digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
+            )
         )
-    )
+    except PeerInvalid as error:
+        raise await peer_error(ctx, peer) from error
     if request.clear_draft:
         await ctx.store.drafts.clear_before(ctx.user_id, peer, sent.pts)
     return sent_to_tl(sent)
+
+
+async def peer_error(ctx: Context, peer: Peer) -> RpcError:
+    """Returns why nobody can write to an account that the caller may name: it is deleted, or never was."""
+    user = await ctx.store.users.get(peer.id)
+    return bad_request("PEER_ID_INVALID" if user is None else "INPUT_USER_DEACTIVATED")
 
 
 def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
