@@ -95,7 +95,15 @@ class Worker:
             workers=settings.outbox_workers,
             interval_s=settings.outbox_interval,
         )
-        keeper = AccountKeeper(store, node, clock, linked=hub.linked_users, elsewhere=node.remote_holders)
+        keeper = AccountKeeper(
+            store,
+            node,
+            clock,
+            held=lambda: set(hub.users),
+            linked=hub.linked_users,
+            elsewhere=node.remote_holders,
+            node=lease.node,
+        )
         executor = ThreadPoolExecutor(limits.exchange_threads, thread_name_prefix="exchange")
         self._stack.callback(executor.shutdown, wait=False, cancel_futures=True)
         listener = Listener(

@@ -1,9 +1,10 @@
 """What happens to accounts by itself: they go offline, and those that nobody uses go for good.
 
-Guarantees: an account whose last link here ended without a word is offline within seconds, and those who may
-know are told; one that is connected to another process as well is left to that one, and to the end that every
-report of being online has. A deletion whose process died goes on. Accounts that nobody used for as long as
-they themselves allow are deleted, looked for by one process of all about once an hour.
+Guarantees: an account whose last link ended without a word is offline within seconds, and those who may know
+are told: the last of the processes that hold sessions of it to miss a link does so. What Redis loses of that
+is made good by the end that every report of being online has. A deletion whose process died goes on. Accounts
+that nobody used for as long as they themselves allow are deleted, looked for by one process of all about once
+an hour.
 
 Concurrency: one task. Lifecycle: `start`, then `stop`, which ends it wherever it is: everything it does is
 found again.
@@ -12,7 +13,7 @@ found again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -40,8 +41,10 @@ class AccountKeeper:
     """Keeps the accounts of one process.
 
     Args:
-        linked: returns the accounts that have an open link here.
-        elsewhere: returns those of some accounts that other processes hold sessions of, with these.
+        held: returns the accounts that have sessions here.
+        linked: returns those of them that have an open link.
+        elsewhere: returns which other processes hold sessions of some accounts.
+        node: the number of this process.
     """
 
     def __init__(
@@ -50,15 +53,23 @@ class AccountKeeper:
         sessions: SessionControl,
         clock: Clock,
         *,
+        held: Callable[[], set[int]],
         linked: Callable[[], set[int]],
-        elsewhere: Callable[[Sequence[int]], Awaitable[Collection[int]]],
+        elsewhere: Callable[[Sequence[int]], Awaitable[Mapping[int, set[int]]]],
+        node: int,
     ) -> None:
         self._store = store
         self._sessions = sessions
         self._clock = clock
+        self._held = held
         self._linked = linked
         self._elsewhere = elsewhere
+        self._node = node
         self._here: set[int] = set()
+        self._settled: set[int] = set()
+        """Accounts whose clients are away, as was reported."""
+        self._left: set[int] = set()
+        """Accounts that the other processes know to have no link here."""
         self._away: dict[int, tuple[float, int]] = {}
         """Since when a link is missed: by the monotonic clock, and in unix seconds."""
         self._idle_at = clock.monotonic() + IDLE_EVERY_S
@@ -98,18 +109,33 @@ class AccountKeeper:
             await self._delete_idle()
 
     async def _look_for_gone(self) -> None:
-        now, here = self._clock.monotonic(), self._linked()
+        now, linked, held = self._clock.monotonic(), self._linked(), self._held()
+        for user_id in self._left & linked:
+            await self._store.presence.back(user_id, self._node)
+            self._left.discard(user_id)
+        self._settled &= held - linked
         missed = (now, int(self._clock.time()))
-        self._away |= dict.fromkeys(self._here - here, missed)
-        self._away = {user_id: since for user_id, since in self._away.items() if user_id not in here}
-        self._here = here
+        for user_id in (held | self._here) - linked - self._settled:
+            self._away.setdefault(user_id, missed)
+        self._away = {user_id: since for user_id, since in self._away.items() if user_id not in linked}
+        self._here = linked
         gone = {user_id: at for user_id, (since, at) in self._away.items() if now - since >= GRACE_S}
-        if not gone:
-            return
-        for user_id in gone:
-            del self._away[user_id]
+        if gone:
+            await self._report(gone)
+            self._settled |= gone.keys()
+            self._away = {user_id: since for user_id, since in self._away.items() if user_id not in gone}
+
+    async def _report(self, gone: Mapping[int, int]) -> None:
+        """Reports those offline who have no open link to any process any more; *gone* says since when."""
         elsewhere = await self._elsewhere(list(gone))
-        presence = await self._store.presence.get([user_id for user_id in gone if user_id not in elsewhere])
+        linked_there = set()
+        for user_id, nodes in elsewhere.items():
+            self._left.add(user_id)
+            if nodes - await self._store.presence.left(user_id, self._node):
+                linked_there.add(user_id)
+        presence = await self._store.presence.get(
+            [user_id for user_id in gone if user_id not in linked_there]
+        )
         wall = int(self._clock.time())
         online = [user_id for user_id, seen in presence.items() if seen.online_until > wall]
         for user_id in online[:MAX_OFFLINE]:

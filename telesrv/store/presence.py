@@ -10,7 +10,7 @@ five minutes behind.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.users import Presence
@@ -19,6 +19,8 @@ from telesrv.store.redis import Redis
 
 PERSIST_EVERY_S: Final = 300
 KEEP_MS: Final = 30 * 86_400_000
+LEFT_MS: Final = 600_000
+"""As long as a process may hold a session whose client is away, and longer."""
 
 # Moves last_seen_at of one account forward.
 SQL_SEEN: Final = """
@@ -75,6 +77,25 @@ class PresenceStore:
             for user_id, value in zip(ids, values, strict=True)
             if value is not None
         }
+
+    async def left(self, user_id: int, node: int) -> set[int]:
+        """Notes that the account has no open link to *node* any more; returns all nodes that noted so."""
+        client, key = self._redis.client, self._redis.key(f"left:{{{user_id}}}")
+
+        async def action() -> list[Any]:
+            pipeline = client.pipeline(transaction=True)
+            pipeline.sadd(key, node)
+            pipeline.pexpire(key, LEFT_MS)
+            pipeline.smembers(key)
+            answer: list[Any] = await pipeline.execute()
+            return answer
+
+        return {int(member) for member in (await self._redis.call(action))[-1]}
+
+    async def back(self, user_id: int, node: int) -> None:
+        """Takes back what `left` noted."""
+        client, key = self._redis.client, self._redis.key(f"left:{{{user_id}}}")
+        await self._redis.call(lambda: client.srem(key, node))
 
     @staticmethod
     def _key(user_id: int) -> str:

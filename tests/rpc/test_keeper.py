@@ -23,15 +23,22 @@ class Links:
 
     def __init__(self) -> None:
         self.here: set[int] = set()
-        self.elsewhere: set[int] = set()
+        self.held_here: set[int] = set()
+        self.elsewhere: dict[int, set[int]] = {}
 
-    async def held(self, user_ids: Sequence[int]) -> set[int]:
-        return self.elsewhere & set(user_ids)
+    async def held(self, user_ids: Sequence[int]) -> dict[int, set[int]]:
+        return {user_id: nodes for user_id, nodes in self.elsewhere.items() if user_id in user_ids}
 
 
-def keeper_of(server: Server, links: Links) -> AccountKeeper:
+def keeper_of(server: Server, links: Links, node: int = 1) -> AccountKeeper:
     return AccountKeeper(
-        server.store, server.sessions, server.clock, linked=lambda: set(links.here), elsewhere=links.held
+        server.store,
+        server.sessions,
+        server.clock,
+        held=lambda: links.here | links.held_here,
+        linked=lambda: set(links.here),
+        elsewhere=links.held,
+        node=node,
     )
 
 
@@ -63,20 +70,45 @@ async def test_who_leaves_without_a_word_is_offline_soon(server: Server) -> None
     ]
 
 
-async def test_who_is_linked_elsewhere_stays_online(server: Server) -> None:
+async def test_a_session_that_was_hardly_ever_linked_does_not_keep_one_online(server: Server) -> None:
     ada, bob = await server.account("Ada"), await server.account("Bob")
     await ada.send(bob)
     await ada.call(functions.account.UpdateStatus(offline=False))
-    links = Links()
-    keeper = keeper_of(server, links)
-    links.here, links.elsewhere = {ada.user_id}, {ada.user_id}
-    await keeper.look()
     server.sessions.transient.clear()
-    links.here = set()
-    await keeper.look()
-    server.clock.advance(GRACE_S)
-    await keeper.look()
-    assert server.sessions.transient == []
+    one, two = Links(), Links()
+    keepers = [keeper_of(server, one, 1), keeper_of(server, two, 2)]
+    one.elsewhere, two.elsewhere = {ada.user_id: {2}}, {ada.user_id: {1}}
+    one.held_here = two.held_here = {ada.user_id}
+    for seconds in (0, GRACE_S, GRACE_S):
+        server.clock.advance(seconds)
+        for keeper in keepers:
+            await keeper.look()
+    assert [user_id for user_id, _ in server.sessions.transient] == [bob.user_id]
+
+
+async def test_who_is_linked_elsewhere_stays_online_until_gone_there_too(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await ada.send(bob)
+    await ada.call(functions.account.UpdateStatus(offline=False))
+    one, two = Links(), Links()
+    keepers = [keeper_of(server, one, 1), keeper_of(server, two, 2)]
+    one.elsewhere, two.elsewhere = {ada.user_id: {2}}, {ada.user_id: {1}}
+
+    async def pass_by(here: bool, there: bool) -> list[tuple[int, object]]:
+        one.here, two.here = {ada.user_id} if here else set(), {ada.user_id} if there else set()
+        for seconds in (0, GRACE_S):
+            server.clock.advance(seconds)
+            for keeper in keepers:
+                await keeper.look()
+        told = list(server.sessions.transient)
+        server.sessions.transient.clear()
+        return told
+
+    await pass_by(here=True, there=True)
+    assert await pass_by(here=False, there=True) == []
+    assert await pass_by(here=True, there=True) == []
+    assert await pass_by(here=True, there=False) == []
+    assert [user_id for user_id, _ in await pass_by(here=False, there=False)] == [bob.user_id]
 
 
 async def test_a_deletion_that_was_left_goes_on(server: Server) -> None:
