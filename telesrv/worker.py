@@ -33,6 +33,7 @@ from telesrv.logs import configure_logging
 from telesrv.mtproto.rsa import load_private_pem
 from telesrv.mtproto.session import SessionLimits
 from telesrv.outbox.accounts import AccountKeeper
+from telesrv.outbox.timers import Timers
 from telesrv.outbox.worker import OutboxDispatcher
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import PushBuilder
@@ -122,10 +123,13 @@ class Worker:
         await node.start()
         outbox.start()
         keeper.start()
+        timers = Timers(store)
+        timers.start()
         self._stack.push_async_callback(listener.close)
         self._stack.push_async_callback(node.stop)
         self._stack.push_async_callback(outbox.stop)
         self._stack.push_async_callback(keeper.stop)
+        self._stack.push_async_callback(timers.stop)
         self._stack.push_async_callback(listener.stop_accepting)
         await listener.start(settings.listen.host, settings.listen.port)
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from telesrv.domain import errors as domain
+from telesrv.domain.scheduled import ScheduleTooMuch
+from telesrv.domain.ttl import PeriodInvalid
 
 BAD_REQUEST: Final = 400
 UNAUTHORIZED: Final = 401
@@ -55,6 +57,8 @@ _NAMES: Final[dict[type[domain.DomainError], str]] = {
     domain.MessageNotModified: "MESSAGE_NOT_MODIFIED",
     domain.EditTimeExpired: "MESSAGE_EDIT_TIME_EXPIRED",
     domain.NotModified: "CHAT_NOT_MODIFIED",
+    PeriodInvalid: "TTL_PERIOD_INVALID",
+    ScheduleTooMuch: "SCHEDULE_TOO_MUCH",
     domain.PhoneOccupied: "PHONE_NUMBER_OCCUPIED",
     domain.UsernameOccupied: "USERNAME_OCCUPIED",
     domain.UsernameNotModified: "USERNAME_NOT_MODIFIED",

@@ -27,6 +27,7 @@ from telesrv.store.edits import EditStore
 from telesrv.store.events import EventLog
 from telesrv.store.filters import FilterStore
 from telesrv.store.folders import FolderStore
+from telesrv.store.forwards import ForwardStore
 from telesrv.store.gaps import GapStore
 from telesrv.store.ids import Ids
 from telesrv.store.limits import LimitStore
@@ -37,17 +38,20 @@ from telesrv.store.nodes import NodeStore
 from telesrv.store.notify import NotifyStore
 from telesrv.store.operations import OperationsStore
 from telesrv.store.outbox import OutboxStore
+from telesrv.store.pinned_messages import PinnedMessageStore
 from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
 from telesrv.store.privacy import PrivacyStore
 from telesrv.store.profiles import ProfileStore
 from telesrv.store.receipts import ReadWriter
 from telesrv.store.redis import Redis
+from telesrv.store.scheduled import ScheduledStore
 from telesrv.store.secrets import server_secret
 from telesrv.store.send import BatchWriter, outcome_name
 from telesrv.store.session_registry import SessionRegistry
 from telesrv.store.signals import Signals
 from telesrv.store.top_peers import TopPeerStore
+from telesrv.store.ttl import TtlStore
 from telesrv.store.unread_marks import UnreadMarkStore
 from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
@@ -105,6 +109,10 @@ class Store:
         self.edits = EditStore(pool, self.events)
         self.deletes = DeleteStore(pool, self.events, marks)
         self.contents = ContentStore(pool, self.events, marks)
+        self.forwards = ForwardStore(pool)
+        self.pinned_messages = PinnedMessageStore(pool, self.events, marks)
+        self.ttl = TtlStore(pool, self.events, self.deletes, clock)
+        self.scheduled = ScheduledStore(pool, self.events, self.messages, clock)
         self.dialogs = DialogStore(pool)
         self.updates = UpdateStore(
             pool, self.ids, self.events, marks, self.signals, clock, config.reservation_s

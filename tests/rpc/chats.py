@@ -198,6 +198,8 @@ class Replica:
     privacy: dict[str, list[Any]] = field(default_factory=dict)
     notify: dict[str, Any] = field(default_factory=dict)
     phone: str = ""
+    scheduled: dict[int, types.Message] = field(default_factory=dict)
+    history_ttl: dict[int, int] = field(default_factory=dict)
 
     def follow(self, update: Any) -> None:
         """Applies one update whose pts is in order."""
@@ -235,6 +237,13 @@ class Replica:
                 self.notify[repr(update.peer)] = update.notify_settings
             case types.UpdateUserPhone():
                 self.phone = update.phone
+            case types.UpdateNewScheduledMessage():
+                self.scheduled[update.message.id] = update.message
+            case types.UpdateDeleteScheduledMessages():
+                for scheduled_id in update.messages:
+                    self.scheduled.pop(scheduled_id, None)
+            case types.UpdatePeerHistoryTTL():
+                self.history_ttl[update.peer.user_id] = update.ttl_period or 0
             case types.UpdateMessageID():
                 self.message_ids[update.random_id] = update.id
 
@@ -310,6 +319,13 @@ async def fresh(device: Device, others: Iterable[Device]) -> Replica:
     for other in others:
         for message in (await device.history(other)).messages:
             replica.messages[message.id] = message
+        waiting = functions.messages.GetScheduledHistory(peer=device.peer(other), hash=0)
+        for message in (await device.call(waiting)).messages:
+            replica.scheduled[message.id] = message
+        named = device.peer(other)
+        profile = types.InputUser(user_id=named.user_id, access_hash=named.access_hash)
+        full = (await device.call(functions.users.GetFullUser(id=profile))).full_user
+        replica.history_ttl[other.user_id] = full.ttl_period or 0
     replica.arranged = await fresh_arranged(device, others)
     return replica
 
@@ -319,7 +335,8 @@ def same(followed: Replica, fresh: Replica) -> None:
     assert followed.pts == fresh.pts
     assert followed.messages == fresh.messages
     same_arranged(followed.arranged, fresh.arranged)
-    for name in ("unread", "read_inbox", "read_outbox"):
+    assert followed.scheduled == fresh.scheduled
+    for name in ("unread", "read_inbox", "read_outbox", "history_ttl"):
         known, asked = getattr(followed, name), getattr(fresh, name)
         assert {peer: value for peer, value in known.items() if value} == {
             peer: value for peer, value in asked.items() if value

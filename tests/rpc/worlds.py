@@ -16,6 +16,8 @@ class Pair:
     second: Device
     """Ada's other device, which does nothing but listen."""
     bob: Device
+    others: list[Device] = field(default_factory=list)
+    """Of further accounts that the two talk to."""
     replicas: dict[str, Replica] = field(default_factory=dict)
 
     @classmethod
@@ -37,7 +39,7 @@ class Pair:
         """Asserts that pushes, differences and a fresh login come to the same for everybody."""
         pushes = await self.server.pushes_of([self.ada.user_id, self.bob.user_id])
         for name, device in (("second", self.second), ("bob", self.bob)):
-            known = await fresh(device, [self.other(device), device])
+            known = await fresh(device, [self.other(device), device, *self.others])
             self.replicas[f"{name} pushed"].follow_pushes(pushes[device.user_id], device, all_sessions=True)
             await self.replicas[f"{name} asked"].catch_up(device)
             for way in ("pushed", "asked"):

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 
-from telesrv.store import Store, contents, deletes, edits
+from telesrv.domain.updates import bucket_of
+from telesrv.store import Store, contents, deletes, edits, forwards, pinned_messages, scheduled, ttl
 from tests.store.test_plans import CHAT, CHATS, explain, full_store, scans_of
 
 __all__ = ["full_store"]
 
+FILL = """
+UPDATE message_boxes SET flags = 1 WHERE box_id % 40 = 0;
+UPDATE message_boxes SET expires_at = date + 100 WHERE box_id % 3 = 0;
+INSERT INTO scheduled_messages (bucket, owner_user_id, scheduled_id, random_id, digest, peer_type, peer_id,
+    schedule_date, text, silent, noforwards)
+SELECT owner % 64, owner, id, id, '', 1, 1 + id % 20, id, 'text', false, false
+FROM generate_series(1, 400) owner, generate_series(1, 100) id;
+"""
+BUCKET = bucket_of(7)
 KEYS = ([7, 8], [1, 2])
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "existing": (deletes.SQL_EXISTING, (7, [1, 2])),
@@ -17,8 +27,28 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "seen": (contents.SQL_SEEN, (7, [1, 2])),
     "edit body": (edits.SQL_EDIT_BODY, (7, 5, "text", None)),
     "edit blocked": (edits.SQL_BLOCKED_BY, CHAT),
+    "digests": (forwards.SQL_DIGESTS, (7, [1, 2])),
+    "pinned": (pinned_messages.SQL_ALL, (*CHAT, 10)),
+    "pinned count": (pinned_messages.SQL_COUNT, CHAT),
+    "pinned older": (pinned_messages.SQL_OLDER, (*CHAT, 150, 0, 10, 0)),
+    "pinned newer": (pinned_messages.SQL_NEWER, (*CHAT, 2**31 - 1, 50, 10, 0)),
+    "periods": (ttl.SQL_PERIODS, (7, 7, 1, [1, 2])),
+    "lease expiring": (ttl.SQL_LEASE, (7, 10, 70, 16)),
+    "expired": (ttl.SQL_EXPIRED, (*CHAT, 100, 1000)),
+    "next expiring": (ttl.SQL_NEXT, CHAT),
+    "expire again": (ttl.SQL_AGAIN, (7, *CHAT, 0, 9)),
+    "forget expiry": (ttl.SQL_FORGET, (7, *CHAT, 0)),
+    "has dialog": (ttl.SQL_HAS_DIALOG, CHAT),
+    "by random_id": (scheduled.SQL_BY_RANDOM_ID, (BUCKET, 7, 5)),
+    "waiting": (scheduled.SQL_CHAT, (BUCKET, *CHAT, None)),
+    "waiting count": (scheduled.SQL_COUNT, (BUCKET, *CHAT)),
+    "edit waiting": (scheduled.SQL_EDIT, (BUCKET, *CHAT, 5, "text", None, 9, 9, 9)),
+    "delete waiting": (scheduled.SQL_DELETE, (BUCKET, *CHAT, [5, 6], 9)),
+    "lease due": (scheduled.SQL_LEASE, (BUCKET, 10, 10, 20, 64)),
+    "lease some": (scheduled.SQL_LEASE_SOME, (BUCKET, *CHAT, [5, 6], 10, 20)),
+    "finish": (scheduled.SQL_FINISH, (BUCKET, 7, 5, 1)),
 }
-IN_ORDER = {"newest"}
+IN_ORDER = {"newest", "pinned", "pinned older", "pinned newer", "expired", "next expiring"}
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "twins": (deletes.SQL_TWINS, KEYS),
     "delete": (deletes.SQL_DELETE, KEYS),
@@ -26,12 +56,18 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "take off": (deletes.SQL_TAKE_OFF, (*CHATS, [1, 1])),
     "recount": (deletes.SQL_RECOUNT, CHATS),
     "remove": (deletes.SQL_REMOVE, CHATS),
+    "pin": (pinned_messages.SQL_PIN, (*KEYS, True)),
+    "expiring": (ttl.SQL_DUE, ([1, 2], 3)),
+    "due": (scheduled.SQL_DUE, ([1, 2], 3, 4)),
     "edit boxes": (edits.SQL_EDIT_BOXES, (*KEYS, [3, 4], "text", None, 5)),
 }
 
 
 async def test_plans(full_store: Store) -> None:
     """One test, since filling the tables costs more than all plans."""
+    async with full_store.pool.acquire() as connection:
+        await connection.execute(FILL)
+        await connection.execute("VACUUM ANALYZE message_boxes, scheduled_messages")
     for name, (sql, args) in ONE_OWNER.items():
         plan = await explain(full_store, sql, *args)
         scans = scans_of(plan)

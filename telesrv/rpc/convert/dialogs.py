@@ -25,9 +25,12 @@ NOTHING_SET: Final[Mapping[Peer, NotifySettings]] = {}
 
 
 def dialog_to_tl(
-    dialog: Dialog, draft: Draft | None = None, notify: NotifySettings | None = None
+    dialog: Dialog,
+    draft: Draft | None = None,
+    notify: NotifySettings | None = None,
+    ttl_period: int | None = None,
 ) -> types.Dialog:
-    """Returns the chat as it stands in its owner's list, with the owner's draft.
+    """Returns the chat as it stands in its owner's list, with the owner's draft and the time of its messages.
 
     Spec: Dialogs.
     """
@@ -45,6 +48,7 @@ def dialog_to_tl(
         notify_settings=notify_settings_to_tl(notify or DEFAULT),
         draft=None if draft is None else draft_to_tl(draft),
         folder_id=dialog.folder_id or None,
+        ttl_period=ttl_period,
     )
 
 

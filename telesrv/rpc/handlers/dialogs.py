@@ -89,8 +89,12 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
 
 async def _shown(ctx: Context, page: DialogPage) -> tuple[list[types.TypeDialog], list[types.TypeMessage]]:
     notify = await ctx.store.notify.for_peers(ctx.user_id, (dialog.peer for dialog in page.dialogs))
+    periods = await ctx.store.ttl.periods(ctx.user_id, [dialog.peer.id for dialog in page.dialogs])
     dialogs: list[types.TypeDialog] = [
-        dialog_to_tl(dialog, page.drafts.get(dialog.peer), notify.get(dialog.peer)) for dialog in page.dialogs
+        dialog_to_tl(
+            dialog, page.drafts.get(dialog.peer), notify.get(dialog.peer), periods.get(dialog.peer.id)
+        )
+        for dialog in page.dialogs
     ]
     messages: list[types.TypeMessage] = [
         message_to_tl(page.top_boxes[dialog.top_box_id])

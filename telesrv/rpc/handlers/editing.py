@@ -12,6 +12,7 @@ from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import RpcError, bad_request
 from telesrv.rpc.handlers.messages import RATE_PERIOD_S, message_text, shown_users
+from telesrv.rpc.handlers.scheduled import edit_scheduled
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -21,7 +22,8 @@ _TEXT_ONLY = (types.InputMediaEmpty, types.InputMediaWebPage)
 
 @handler(functions.messages.EditMessage)
 async def edit_message(ctx: Context, request: functions.messages.EditMessage) -> object:
-    """Gives the caller's own message another text, for everybody who has a copy.
+    """Gives the caller's own message another text, for everybody who has a copy; with a schedule_date, one
+    that is to be sent.
 
     Raises:
         RpcError: the peer, the message or the text is wrong, or asks for what is not there;
@@ -36,19 +38,23 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
         (request.rich_message, "MEDIA_INVALID"),
         (request.reply_markup, "REPLY_MARKUP_INVALID"),
         (request.quick_reply_shortcut_id, "SHORTCUT_INVALID"),
-        (request.schedule_date or request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
+        (request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
     )
     for asked, error in refused:
         if asked:
             raise bad_request(error)
     if not 0 < request.id <= MAX_ID:
         raise bad_request("MESSAGE_ID_INVALID")
-    if request.message is None:
-        raise bad_request("MESSAGE_NOT_MODIFIED")
-    formatted = message_text(ctx, request.message, request.entities)
+    formatted = None
+    if request.message is not None:
+        formatted = message_text(ctx, request.message, request.entities)
     await ctx.store.limits.hit(
         "messages:edit", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
     )
+    if request.schedule_date:
+        return await edit_scheduled(ctx, request, peer, formatted)
+    if formatted is None:
+        raise bad_request("MESSAGE_NOT_MODIFIED")
     key, session = ctx.session
     edited = await ctx.store.edits.edit(
         ctx.user_id,

@@ -29,6 +29,7 @@ from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, user_of
 from telesrv.rpc.convert.users import users_to_tl
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
+from telesrv.rpc.handlers.scheduled import schedule_all, send_time
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -43,7 +44,8 @@ MAX_IDS: Final = 200
 
 @handler(functions.messages.SendMessage)
 async def send_message(ctx: Context, request: functions.messages.SendMessage) -> object:
-    """Stores the message on both sides before it answers; the same random_id is the same message for ever.
+    """Stores the message on both sides before it answers, or on the sender's list when it is for later; the
+    same random_id is the same message for ever.
 
     Raises:
         RpcError: the peer, the text, the reply or the random_id is wrong, or asks for what is not there.
@@ -55,28 +57,31 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
     if request.random_id == 0:
         raise bad_request("RANDOM_ID_EMPTY")
     formatted = message_text(ctx, request.message, request.entities)
+    at = send_time(ctx, request.schedule_date)
     await ctx.store.limits.hit(
         "messages:send", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
     )
     reply_to = await _reply_to(ctx, request.reply_to, peer)
     caller = ctx.caller
+    message = SendRequest(
+        sender_user_id=ctx.user_id,
+        peer=peer,
+        random_id=request.random_id,
+        text=formatted.text,
+        entities=formatted.entities,
+        date=ctx.now(),
+        silent=request.silent,
+        noforwards=request.noforwards,
+        reply_to=reply_to,
+        auth_key_id=caller.auth_key_id,
+        session_id=caller.session_id,
+        digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
+    )
     try:
-        sent = await ctx.store.messages.send(
-            SendRequest(
-                sender_user_id=ctx.user_id,
-                peer=peer,
-                random_id=request.random_id,
-                text=formatted.text,
-                entities=formatted.entities,
-                date=ctx.now(),
-                silent=request.silent,
-                noforwards=request.noforwards,
-                reply_to=reply_to,
-                auth_key_id=caller.auth_key_id,
-                session_id=caller.session_id,
-                digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
-            )
-        )
+        if at:
+            return await schedule_all(ctx, [message], at)
+        await ctx.store.ttl.begin(ctx.user_id, peer, date=ctx.now())
+        sent = await ctx.store.messages.send(message)
     except PeerInvalid as error:
         raise await peer_error(ctx, peer) from error
     if request.clear_draft:
@@ -94,7 +99,7 @@ def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
     """Names what the request asks for and this server does not have, instead of leaving it out in silence."""
     refused = (
         (request.reply_markup, "REPLY_MARKUP_INVALID"),
-        (request.schedule_date or request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
+        (request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
         (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
         (request.effect, "EFFECT_ID_INVALID"),
         (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
@@ -365,7 +370,6 @@ async def received_messages(ctx: Context, request: functions.messages.ReceivedMe
 
 
 _NEVER_FOUND: Final = (
-    types.InputMessagesFilterPinned,
     types.InputMessagesFilterPhotos,
     types.InputMessagesFilterVideo,
     types.InputMessagesFilterPhotoVideo,
@@ -394,10 +398,30 @@ async def search(ctx: Context, request: functions.messages.Search) -> object:
 
     Spec: messages.search.
     """
-    peer_of(request.peer, ctx.user_id, ctx.secret)
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    if isinstance(request.filter, types.InputMessagesFilterPinned) and not request.q:
+        return await _pinned(ctx, request, peer)
     if not isinstance(request.filter, _NEVER_FOUND):
         raise bad_request("METHOD_NOT_SUPPORTED")
     return types.messages.Messages(messages=[], topics=[], chats=[], users=[])
+
+
+async def _pinned(ctx: Context, request: functions.messages.Search, peer: Peer) -> object:
+    """Returns a page of the pinned messages of a chat."""
+    page = await ctx.store.pinned_messages.page(
+        ctx.user_id,
+        peer,
+        offset_id=max(request.offset_id, 0),
+        add_offset=request.add_offset,
+        limit=page_limit(request.limit),
+        max_id=max(request.max_id, 0),
+        min_id=max(request.min_id, 0),
+    )
+    users = await shown_users(ctx, user_ids_of(page.boxes) | {peer.id})
+    messages: list[types.TypeMessage] = [message_to_tl(box) for box in page.boxes]
+    if len(messages) == page.total:
+        return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
+    return types.messages.MessagesSlice(count=page.total, messages=messages, topics=[], chats=[], users=users)
 
 
 _SHOWN_ACTIONS: Final = (

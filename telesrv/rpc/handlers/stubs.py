@@ -133,7 +133,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.messages.GetAvailableEffects: lambda: t.messages.AvailableEffects(hash=0, effects=[], documents=[]),
     f.messages.GetAvailableReactions: lambda: t.messages.AvailableReactions(hash=0, reactions=[]),
     f.messages.GetCustomEmojiDocuments: list,
-    f.messages.GetDefaultHistoryTTL: lambda: t.DefaultHistoryTTL(period=0),
     f.messages.GetDefaultTagReactions: _no_reactions,
     f.messages.GetEmojiGroups: _no_groups,
     f.messages.GetEmojiKeywordsLanguages: list,
@@ -173,8 +172,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
 
 _EMPTY_OF_PEER: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.messages.GetRecentLocations: _no_messages,
-    f.messages.GetScheduledHistory: _no_messages,
-    f.messages.GetScheduledMessages: _no_messages,
     f.messages.GetSponsoredMessages: t.messages.SponsoredMessagesEmpty,
     f.messages.GetUnreadMentions: _no_messages,
     f.messages.GetUnreadReactions: _no_messages,

@@ -44,11 +44,15 @@ async def get_full_user(ctx: Context, request: functions.users.GetFullUser) -> t
     view = await view_of(ctx, user_of(request.id, ctx.user_id, ctx.secret))
     if view is None:
         raise bad_request("USER_ID_INVALID")
-    target = NotifyTarget(NotifyScope.PEER, Peer.user(view.user.user_id))
-    settings = notify_settings_to_tl(await ctx.store.notify.get(ctx.user_id, target))
-    return types.users.UserFull(
-        full_user=user_full_to_tl(view, settings), chats=[], users=[user_to_tl(view, ctx.secret, ctx.now())]
+    peer = Peer.user(view.user.user_id)
+    settings = notify_settings_to_tl(
+        await ctx.store.notify.get(ctx.user_id, NotifyTarget(NotifyScope.PEER, peer))
     )
+    full = user_full_to_tl(view, settings)
+    full.can_pin_message = True
+    full.pinned_msg_id = await ctx.store.pinned_messages.newest(ctx.user_id, peer) or None
+    full.ttl_period = (await ctx.store.ttl.periods(ctx.user_id, [peer.id])).get(peer.id)
+    return types.users.UserFull(full_user=full, chats=[], users=[user_to_tl(view, ctx.secret, ctx.now())])
 
 
 def _maybe_user_id(ctx: Context, input_user: types.TypeInputUser) -> int:

@@ -1,0 +1,163 @@
+"""Forwarding messages from one chat to another.
+
+Spec: messages.forwardMessages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+
+from telesrv.domain.errors import PeerInvalid
+from telesrv.domain.forwards import MAX_FORWARDS, forward_header
+from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
+from telesrv.domain.peers import MAX_ID, Peer
+from telesrv.rpc.context import Context
+from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
+from telesrv.rpc.convert.peers import peer_of
+from telesrv.rpc.errors import bad_request
+from telesrv.rpc.handlers.messages import RATE_PERIOD_S, peer_error, shown_users
+from telesrv.rpc.handlers.scheduled import schedule_all, send_time
+from telesrv.rpc.registry import handler
+from telesrv.tl import functions, types
+
+
+@handler(functions.messages.ForwardMessages)
+async def forward_messages(ctx: Context, request: functions.messages.ForwardMessages) -> object:
+    """Sends copies of the caller's messages to a chat, in the order given, each once for its random_id.
+
+    It counts as one message for the limit on sending.
+
+    Raises:
+        RpcError: a peer, an id or a random_id is wrong, or it asks for what is not there;
+            400 CHAT_FORWARDS_RESTRICTED for a message that may not be forwarded.
+
+    Spec: messages.forwardMessages.
+    """
+    _refuse_unsupported(request)
+    source = peer_of(request.from_peer, ctx.user_id, ctx.secret)
+    target = peer_of(request.to_peer, ctx.user_id, ctx.secret)
+    _check_ids(request)
+    at = send_time(ctx, request.schedule_date)
+    requests = await _requests(ctx, request, source, target)
+    await ctx.store.limits.hit(
+        "messages:send", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
+    )
+    if at:
+        try:
+            return await schedule_all(ctx, requests, at)
+        except PeerInvalid as error:
+            raise await peer_error(ctx, target) from error
+    await ctx.store.ttl.begin(ctx.user_id, target, date=ctx.now())
+    outcomes = await asyncio.gather(*map(ctx.store.messages.send, requests), return_exceptions=True)
+    sent: list[SentMessage] = []
+    for outcome in outcomes:
+        if isinstance(outcome, PeerInvalid):
+            raise await peer_error(ctx, target) from outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        sent.append(outcome)
+    updates: list[types.TypeUpdate] = [
+        types.UpdateMessageID(id=one.box.box_id, random_id=asked.random_id)
+        for one, asked in zip(sent, requests, strict=True)
+    ]
+    for one in sent:
+        message = message_to_tl(one.box)
+        updates.append(types.UpdateNewMessage(message=message, pts=one.pts, pts_count=one.pts_count))
+    users = await shown_users(ctx, user_ids_of(one.box for one in sent))
+    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+
+
+def _refuse_unsupported(request: functions.messages.ForwardMessages) -> None:
+    reply = request.reply_to
+    refused = (
+        (reply is not None and not _is_no_reply(reply), "REPLY_MESSAGE_ID_INVALID"),
+        (request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
+        (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
+        (request.effect, "EFFECT_ID_INVALID"),
+        (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
+        (request.suggested_post, "SUGGESTED_POST_PEER_INVALID"),
+        (request.from_ephemeral, "MESSAGE_ID_INVALID"),
+    )
+    for asked, error in refused:
+        if asked:
+            raise bad_request(error)
+    if not isinstance(request.send_as, types.InputPeerSelf | types.InputPeerEmpty | None):
+        raise bad_request("SEND_AS_PEER_INVALID")
+
+
+def _is_no_reply(reply: types.TypeInputReplyTo) -> bool:
+    return isinstance(reply, types.InputReplyToMessage) and reply.reply_to_msg_id == 0
+
+
+def _check_ids(request: functions.messages.ForwardMessages) -> None:
+    if not request.id:
+        raise bad_request("MESSAGE_IDS_EMPTY")
+    if len(request.id) > MAX_FORWARDS:
+        raise bad_request("LIMIT_INVALID")
+    if len(request.id) != len(request.random_id):
+        raise bad_request("RANDOM_ID_INVALID")
+    if 0 in request.random_id:
+        raise bad_request("RANDOM_ID_EMPTY")
+    if len(set(request.random_id)) != len(request.random_id):
+        raise bad_request("RANDOM_ID_DUPLICATE")
+
+
+async def _requests(
+    ctx: Context, request: functions.messages.ForwardMessages, source: Peer, target: Peer
+) -> list[SendRequest]:
+    """Returns what is to be sent; of what was sent before and is gone since only what names it counts."""
+    usable = [box_id for box_id in request.id if 0 < box_id <= MAX_ID]
+    boxes = await ctx.store.messages.get(ctx.user_id, usable)
+    boxes = {box_id: box for box_id, box in boxes.items() if box.peer == source}
+    digests = {
+        random_id: _digest(ctx, request, source, box_id, target)
+        for random_id, box_id in zip(request.random_id, request.id, strict=True)
+    }
+    if len(boxes) < len(set(request.id)):
+        known = await ctx.store.forwards.sent_before(ctx.user_id, request.random_id)
+        for random_id, box_id in zip(request.random_id, request.id, strict=True):
+            if box_id not in boxes and known.get(random_id) != digests[random_id]:
+                raise bad_request("MESSAGE_ID_INVALID")
+    if any(box.noforwards for box in boxes.values()):
+        raise bad_request("CHAT_FORWARDS_RESTRICTED")
+    authors = {box.from_user_id for box in boxes.values()}
+    views = await ctx.store.users.views(ctx.user_id, authors) if authors else {}
+    key, session = ctx.session
+
+    def copy(box: MessageBox | None, random_id: int) -> SendRequest:
+        shown = box is not None and not request.drop_author
+        return SendRequest(
+            sender_user_id=ctx.user_id,
+            peer=target,
+            random_id=random_id,
+            text=box.text if box else "",
+            entities=box.entities if box else (),
+            date=ctx.now(),
+            silent=request.silent,
+            noforwards=request.noforwards,
+            auth_key_id=key,
+            session_id=session,
+            digest=digests[random_id],
+            fwd=forward_header(box, views.get(box.from_user_id), target) if shown and box else None,
+        )
+
+    return [
+        copy(boxes.get(box_id), random_id)
+        for random_id, box_id in zip(request.random_id, request.id, strict=True)
+    ]
+
+
+def _digest(
+    ctx: Context, request: functions.messages.ForwardMessages, source: Peer, box_id: int, target: Peer
+) -> bytes:
+    """Returns the SHA-256 of what one forward asks for; what the message says now is no part of it."""
+    identity = [
+        "forward",
+        ctx.caller.auth_key_id,
+        [int(source.type), source.id, box_id],
+        [int(target.type), target.id],
+        request.drop_author,
+    ]
+    return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).digest()

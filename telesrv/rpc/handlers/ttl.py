@@ -1,0 +1,57 @@
+"""After how long messages are deleted by themselves.
+
+Spec: messages.setHistoryTTL; messages.setDefaultHistoryTTL.
+"""
+
+from __future__ import annotations
+
+from telesrv.rpc.context import Context
+from telesrv.rpc.convert.peers import peer_of, peer_to_tl
+from telesrv.rpc.registry import handler
+from telesrv.rpc.views import users_to_tl
+from telesrv.tl import functions, types
+
+
+@handler(functions.messages.SetHistoryTTL)
+async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTTL) -> object:
+    """Has new messages of a chat deleted after a time, on both sides; 0 keeps them.
+
+    Raises:
+        RpcError: 400 PEER_ID_INVALID, TTL_PERIOD_INVALID, CHAT_NOT_MODIFIED.
+
+    Spec: messages.setHistoryTTL.
+    """
+    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
+    key, session = ctx.session
+    changed = await ctx.store.ttl.set(
+        ctx.user_id, peer, request.period, date=ctx.now(), auth_key_id=key, session_id=session
+    )
+    updates: list[types.TypeUpdate] = [
+        types.UpdatePeerHistoryTTL(peer=peer_to_tl(peer), ttl_period=request.period or None)
+    ]
+    if changed.pts_count:
+        updates.append(types.UpdateDeleteMessages(messages=[], pts=changed.pts, pts_count=changed.pts_count))
+    users = await users_to_tl(ctx, [peer.id])
+    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+
+
+@handler(functions.messages.SetDefaultHistoryTTL)
+async def set_default_history_ttl(ctx: Context, request: functions.messages.SetDefaultHistoryTTL) -> object:
+    """Sets the time with which chats that the caller begins start.
+
+    Raises:
+        RpcError: 400 TTL_PERIOD_INVALID.
+
+    Spec: messages.setDefaultHistoryTTL.
+    """
+    await ctx.store.ttl.set_default(ctx.user_id, request.period)
+    return True
+
+
+@handler(functions.messages.GetDefaultHistoryTTL)
+async def get_default_history_ttl(ctx: Context, request: functions.messages.GetDefaultHistoryTTL) -> object:
+    """Returns the time with which chats that the caller begins start; 0: none.
+
+    Spec: messages.getDefaultHistoryTTL.
+    """
+    return types.DefaultHistoryTTL(period=await ctx.store.ttl.default(ctx.user_id))

@@ -1,0 +1,209 @@
+"""Pinned messages: a flag of each owner's copy, for one side or both.
+
+Guarantees: every owner whose copies changed has one event that names them and covers as many pts; a copy that
+stands as asked for already counts for nothing.
+
+*Spec: Pinned messages*
+"""
+
+# ruff: noqa: S608 - only column lists of this package are put in
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from telesrv.domain.errors import MessageInvalid, NotModified
+from telesrv.domain.messages import MAX_CHANGED, MAX_PAGE, Affected, HistoryPage
+from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
+from telesrv.store.edits import SQL_BLOCKED_BY
+from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.marks import Marks
+from telesrv.store.pool import Connection, Pool, Record
+
+_MAX_ADD_OFFSET: Final = 100
+
+# Pins or unpins copies of messages; those that were so already are missing from the answer.
+SQL_PIN: Final = """
+UPDATE message_boxes b SET flags = CASE WHEN $3 THEN b.flags | 1 ELSE b.flags & -2 END
+FROM unnest($1::bigint[], $2::int[]) AS q(owner, box_id)
+WHERE b.owner_user_id = q.owner AND b.box_id = q.box_id AND NOT b.deleted AND (b.flags & 1 = 1) <> $3
+RETURNING b.owner_user_id, b.box_id
+"""
+# The newest pinned messages of a chat.
+SQL_ALL: Final = """
+SELECT b.box_id, b.peer_box_id FROM message_boxes b
+WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.flags & 1 = 1 AND NOT b.deleted
+ORDER BY b.box_id DESC LIMIT $4
+"""
+# How many messages of a chat are pinned.
+SQL_COUNT: Final = """
+SELECT count(*) FROM message_boxes b
+WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.flags & 1 = 1 AND NOT b.deleted
+"""
+# Reads the pinned messages of a chat downward: boxes below $4 and above $5.
+SQL_OLDER: Final = f"""
+SELECT {COLUMNS} FROM message_boxes b
+WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
+    AND b.flags & 1 = 1 AND NOT b.deleted
+ORDER BY b.box_id DESC LIMIT $6 OFFSET $7
+"""
+# Reads the pinned messages of a chat upward: boxes below $4 and above $5.
+SQL_NEWER: Final = f"""
+SELECT {COLUMNS} FROM message_boxes b
+WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
+    AND b.flags & 1 = 1 AND NOT b.deleted
+ORDER BY b.box_id LIMIT $6 OFFSET $7
+"""
+
+
+class PinnedMessageStore:
+    """Pins of messages."""
+
+    def __init__(self, pool: Pool, events: EventLog, marks: Marks) -> None:
+        self._pool = pool
+        self._events = events
+        self._marks = marks
+
+    async def pin(
+        self,
+        owner: int,
+        peer: Peer,
+        box_id: int,
+        pinned: bool,
+        *,
+        date: int,
+        one_side: bool = False,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> Affected:
+        """Pins or unpins a message, for both sides unless *one_side* or the other side blocked the owner.
+
+        Raises:
+            MessageInvalid: there is no such message in this chat.
+            NotModified: the owner's copy stands so already.
+            Unavailable: a server is away; a repeat is harmless.
+
+        *Spec: messages.updatePinnedMessage*
+        """
+        rows = await self._pool.fetch(SQL_GET, owner, [box_id]) if 0 < box_id <= MAX_ID else []
+        if not rows or (box := box_from_row(rows[0])).peer != peer:
+            raise MessageInvalid
+        if box.pinned == pinned:
+            raise NotModified
+        both = not one_side and await self._reaches(owner, peer)
+        changed = await self._set(owner, peer, rows, pinned, both, date, (auth_key_id, session_id))
+        if changed is None:
+            raise NotModified
+        return changed
+
+    async def unpin_all(
+        self, owner: int, peer: Peer, *, date: int, auth_key_id: int = 0, session_id: int = 0
+    ) -> Affected:
+        """Unpins the newest 1,000 pinned messages of a chat, on both sides as `pin` does.
+
+        Returns:
+            With *more* when the same call has to be made again.
+
+        *Spec: messages.unpinAllMessages*
+        """
+        rows = await self._pool.fetch(SQL_ALL, owner, peer.type, peer.id, MAX_CHANGED + 1)
+        batch = rows[:MAX_CHANGED]
+        changed = None
+        if batch:
+            both = await self._reaches(owner, peer)
+            changed = await self._set(owner, peer, batch, False, both, date, (auth_key_id, session_id))
+        if changed is None:
+            changed = Affected((await self._marks.walk(owner))[0], 0)
+        return Affected(changed.pts, changed.pts_count, more=len(rows) > MAX_CHANGED)
+
+    async def newest(self, owner: int, peer: Peer) -> int:
+        """Returns the newest pinned message of a chat; 0 when there is none."""
+        return await self._pool.fetchval(SQL_ALL, owner, peer.type, peer.id, 1) or 0
+
+    async def count(self, owner: int, peer: Peer) -> int:
+        """Returns how many messages of a chat are pinned."""
+        return int(await self._pool.fetchval(SQL_COUNT, owner, peer.type, peer.id))
+
+    async def page(
+        self,
+        owner: int,
+        peer: Peer,
+        *,
+        offset_id: int = 0,
+        add_offset: int = 0,
+        limit: int = MAX_PAGE,
+        max_id: int = 0,
+        min_id: int = 0,
+    ) -> HistoryPage:
+        """Returns a page of the pinned messages of a chat, newest first; arguments as of a history page.
+
+        *Spec: messages.search; Offsets*
+        """
+        limit = max(0, min(limit, MAX_PAGE))
+        add_offset = max(-_MAX_ADD_OFFSET, min(add_offset, _MAX_ADD_OFFSET))
+        chat = (owner, peer.type, peer.id)
+        total = await self.count(owner, peer)
+        if limit == 0 or total == 0:
+            return HistoryPage((), total)
+        anchor = offset_id if 0 < offset_id <= MAX_ID else MAX_ID
+        upper = max_id if 0 < max_id <= MAX_ID else MAX_ID
+        lower = max(0, min(min_id, MAX_ID))
+        rows: list[Record] = []
+        if add_offset < 0 and anchor < upper:
+            skip = max(0, -add_offset - limit)
+            above = max(lower, anchor - 1)
+            rows += reversed(await self._pool.fetch(SQL_NEWER, *chat, upper, above, -add_offset - skip, skip))
+        below = limit + min(add_offset, 0)
+        if below > 0:
+            rows += await self._pool.fetch(
+                SQL_OLDER, *chat, min(upper, anchor), lower, below, max(add_offset, 0)
+            )
+        return HistoryPage(tuple(box_from_row(row) for row in rows), total)
+
+    async def _reaches(self, owner: int, peer: Peer) -> bool:
+        if peer.type is not PeerType.USER or peer.id in (owner, SERVICE_USER_ID):
+            return False
+        return await self._pool.fetchval(SQL_BLOCKED_BY, peer.id, PeerType.USER, owner) is None
+
+    async def _set(
+        self,
+        owner: int,
+        peer: Peer,
+        rows: Sequence[Record],
+        pinned: bool,
+        both: bool,
+        date: int,
+        session: tuple[int, int],
+    ) -> Affected | None:
+        keys = [(owner, row["box_id"]) for row in rows]
+        if both:
+            keys += [(peer.id, row["peer_box_id"]) for row in rows if row["peer_box_id"]]
+        keys.sort()
+
+        async def body(connection: Connection, writer: EventWriter) -> Affected | None:
+            changed = await connection.fetch(
+                SQL_PIN, [key[0] for key in keys], [key[1] for key in keys], pinned
+            )
+            affected = None
+            for side in sorted({row["owner_user_id"] for row in changed}):
+                box_ids = sorted(row["box_id"] for row in changed if row["owner_user_id"] == side)
+                own = side == owner
+                event = writer.add(
+                    NewEvent(
+                        side,
+                        EventKind.PINNED_MESSAGES,
+                        date,
+                        peer if own else Peer.user(owner),
+                        payload={"box_ids": box_ids, "pinned": pinned},
+                        exclude_auth_key_id=session[0] if own else 0,
+                        exclude_session_id=session[1] if own else 0,
+                        pts_count=len(box_ids),
+                    )
+                )
+                if own:
+                    affected = Affected(event.pts, event.pts_count)
+            return affected
+
+        return await self._events.transact([side for side, _ in keys], body)

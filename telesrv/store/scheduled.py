@@ -1,0 +1,467 @@
+"""Messages that wait for their time, and sending them then.
+
+Guarantees: a message is sent once: who leased its row sends it by the random_id that it was scheduled with,
+so that one whose sender died in between is found and not repeated; only then is it taken off the list, with
+an event that names both its ids. While it is leased it can be neither edited nor deleted. Rows stay, so that
+a repeat of the call that scheduled it gets the same answer.
+
+Concurrency: rows are leased with SKIP LOCKED, one bucket at a time; a lease that runs out is taken over.
+
+*Spec: Scheduled messages*
+"""
+
+# ruff: noqa: S608 - only column lists of this package are put in
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from telesrv.clock import Clock
+from telesrv.domain.errors import (
+    DomainError,
+    MessageInvalid,
+    PeerInvalid,
+    RandomIdConflict,
+    ReplyInvalid,
+    Unavailable,
+)
+from telesrv.domain.messages import FROM_SCHEDULED, Entity, SendRequest, SentMessage
+from telesrv.domain.peers import MAX_ID, Peer
+from telesrv.domain.scheduled import MAX_PER_CHAT, ScheduledMessage, ScheduleTooMuch
+from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, NewEvent, bucket_of
+from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json, fwd_to_json, quote_to_json
+from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.messages import MessageStore
+from telesrv.store.pool import Connection, Pool, Record
+from telesrv.store.scheduled_rows import COLUMNS, message_from_row, shown_event
+
+LEASE_MS: Final = 60_000
+_SENT, _DELETED, _FAILED = 1, 2, 3
+_AT_ONCE: Final = 64
+_TRIES: Final = 8
+
+# What a random_id was used for.
+SQL_BY_RANDOM_ID: Final = f"""
+SELECT {COLUMNS} FROM scheduled_messages s
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.random_id = $3
+"""
+# What a random_id was sent as without having waited.
+SQL_SENT: Final = """
+SELECT 1 FROM private_messages WHERE sender_user_id = $1 AND random_id = $2
+"""
+# Whether there is such an account.
+SQL_EXISTS: Final = """
+SELECT 1 FROM users WHERE user_id = $1 AND NOT deleted
+"""
+# How many messages of a chat wait.
+SQL_COUNT: Final = """
+SELECT count(*) FROM scheduled_messages s
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.state = 0
+"""
+# Puts a message on the list under the owner's next id; nothing when that or the random_id was just taken.
+SQL_ADD: Final = """
+INSERT INTO scheduled_messages (bucket, owner_user_id, scheduled_id, random_id, digest, peer_type, peer_id,
+    schedule_date, text, entities, silent, noforwards, reply_to_box_id, reply_quote, fwd)
+SELECT $1, $2, coalesce(max(s.scheduled_id), 0) + 1, $3, $4, $5, $6, $7, $8, $9::jsonb, $10, $11, $12,
+    $13::jsonb, $14::jsonb
+FROM scheduled_messages s WHERE s.bucket = $1 AND s.owner_user_id = $2
+ON CONFLICT DO NOTHING
+RETURNING scheduled_id
+"""
+# The messages of a chat that wait.
+SQL_CHAT: Final = f"""
+SELECT {COLUMNS} FROM scheduled_messages s
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.state = 0
+    AND ($5::int[] IS NULL OR s.scheduled_id = ANY($5))
+ORDER BY s.scheduled_id DESC
+"""
+# Gives a message that waits another text or time; nothing when it is on its way.
+SQL_EDIT: Final = f"""
+UPDATE scheduled_messages s SET text = coalesce($6, s.text),
+    entities = CASE WHEN $6::text IS NULL THEN s.entities ELSE $7::jsonb END,
+    schedule_date = coalesce($8, s.schedule_date), edit_date = $9
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.scheduled_id = $5
+    AND s.state = 0 AND s.leased_until_ms <= $10
+RETURNING {COLUMNS}
+"""
+# Takes messages that are not on their way off the list.
+SQL_DELETE: Final = """
+UPDATE scheduled_messages s SET state = 2
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4
+    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND s.leased_until_ms <= $6
+RETURNING s.scheduled_id
+"""
+# Finds the buckets with messages whose time has come.
+SQL_DUE: Final = """
+SELECT bucket FROM scheduled_messages
+WHERE bucket = ANY($1::smallint[]) AND state = 0 AND schedule_date <= $2 AND leased_until_ms <= $3
+GROUP BY bucket
+"""
+# Leases messages of a bucket whose time has come.
+SQL_LEASE: Final = f"""
+UPDATE scheduled_messages s SET leased_until_ms = $4
+FROM (
+    SELECT d.owner_user_id, d.scheduled_id FROM scheduled_messages d
+    WHERE d.bucket = $1 AND d.state = 0 AND d.schedule_date <= $2 AND d.leased_until_ms <= $3
+    ORDER BY d.schedule_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE SKIP LOCKED
+) p
+WHERE s.bucket = $1 AND s.owner_user_id = p.owner_user_id AND s.scheduled_id = p.scheduled_id
+RETURNING {COLUMNS}
+"""
+# Leases messages of a chat, whatever their time.
+SQL_LEASE_SOME: Final = f"""
+UPDATE scheduled_messages s SET leased_until_ms = $7
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4
+    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND s.leased_until_ms <= $6
+RETURNING {COLUMNS}
+"""
+# Takes a message off the list that was sent, or cannot be.
+SQL_FINISH: Final = """
+UPDATE scheduled_messages s SET state = $4
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.scheduled_id = $3 AND s.state = 0
+RETURNING s.scheduled_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A message on the list, and what it was logged under; a repeat has no event of its own."""
+
+    message: ScheduledMessage
+    event: Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What became of a message whose time had come."""
+
+    message: ScheduledMessage
+    sent: SentMessage | None
+    """None: it could not be sent."""
+    event: Event | None
+    """Of its leaving the list; None when somebody else had finished it."""
+
+
+class ScheduledStore:
+    """The lists of messages that wait."""
+
+    def __init__(self, pool: Pool, events: EventLog, messages: MessageStore, clock: Clock) -> None:
+        self._pool = pool
+        self._events = events
+        self._messages = messages
+        self._clock = clock
+
+    async def add(self, request: SendRequest, schedule_date: int) -> Scheduled:
+        """Puts a message on the list; the first and every repeated call give the same.
+
+        Raises:
+            RandomIdConflict: the random_id was used for another message.
+            PeerInvalid: there is no such account.
+            ReplyInvalid: the message replied to is not in this chat.
+            ScheduleTooMuch: too many wait in this chat.
+            Unavailable: a server is away; a repeat is harmless.
+
+        *Spec: messages.sendMessage*
+        """
+        owner = request.sender_user_id
+        for _ in range(_TRIES):
+            known = await self._known(request)
+            if known is not None:
+                return Scheduled(known, None)
+            await self._check(request)
+            added = await self._events.transact(
+                [owner], lambda *args: self._add(request, schedule_date, *args)
+            )
+            if added is not None:
+                return added
+        raise Unavailable("a list that kept changing")
+
+    async def waiting(
+        self, owner: int, peer: Peer, scheduled_ids: Iterable[int] | None = None
+    ) -> list[ScheduledMessage]:
+        """Returns the messages of a chat that wait, all or some, the latest id first.
+
+        *Spec: messages.getScheduledHistory*
+        """
+        wanted = None if scheduled_ids is None else _usable(scheduled_ids)
+        rows = await self._pool.fetch(SQL_CHAT, bucket_of(owner), owner, peer.type, peer.id, wanted)
+        return [message_from_row(row) for row in rows]
+
+    async def edit(
+        self,
+        owner: int,
+        peer: Peer,
+        scheduled_id: int,
+        *,
+        text: str | None,
+        entities: tuple[Entity, ...],
+        schedule_date: int | None,
+        date: int,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> Scheduled:
+        """Gives a message that waits another text, another time, or both.
+
+        Raises:
+            MessageInvalid: there is no such message, or it is on its way.
+            Unavailable: a server is away; a repeat is harmless.
+
+        *Spec: messages.editMessage*
+        """
+
+        async def body(connection: Connection, writer: EventWriter) -> Scheduled:
+            row = await connection.fetchrow(
+                SQL_EDIT,
+                bucket_of(owner),
+                owner,
+                peer.type,
+                peer.id,
+                scheduled_id,
+                text,
+                entities_to_json(entities),
+                schedule_date,
+                date,
+                self._now_ms(),
+            )
+            if row is None:
+                raise MessageInvalid
+            message = message_from_row(row)
+            return Scheduled(message, writer.add(shown_event(message, date, auth_key_id, session_id)))
+
+        if not 0 < scheduled_id <= MAX_ID:
+            raise MessageInvalid
+        return await self._events.transact([owner], body)
+
+    async def delete(
+        self,
+        owner: int,
+        peer: Peer,
+        scheduled_ids: Iterable[int],
+        *,
+        date: int,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> tuple[Sequence[int], Event | None]:
+        """Takes messages off the list, but for those on their way; returns which, and what it was logged as.
+
+        *Spec: messages.deleteScheduledMessages*
+        """
+        wanted = _usable(scheduled_ids)
+
+        async def body(connection: Connection, writer: EventWriter) -> tuple[list[int], Event | None]:
+            bucket = bucket_of(owner)
+            rows = await connection.fetch(
+                SQL_DELETE, bucket, owner, peer.type, peer.id, wanted, self._now_ms()
+            )
+            gone = sorted(row["scheduled_id"] for row in rows)
+            if not gone:
+                return [], None
+            return gone, writer.add(
+                NewEvent(
+                    owner,
+                    EventKind.SCHEDULED_DELETED,
+                    date,
+                    peer,
+                    payload={"ids": gone},
+                    exclude_auth_key_id=auth_key_id,
+                    exclude_session_id=session_id,
+                )
+            )
+
+        waiting = await self.waiting(owner, peer, wanted) if wanted else []
+        return await self._events.transact([owner], body) if waiting else ([], None)
+
+    async def send(
+        self,
+        owner: int,
+        peer: Peer,
+        scheduled_ids: Iterable[int],
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> Sequence[Dispatched]:
+        """Sends messages now instead of at their time; those on their way already are left out.
+
+        *Spec: messages.sendScheduledMessages*
+        """
+        now_ms = self._now_ms()
+        rows = await self._pool_lease(
+            SQL_LEASE_SOME,
+            bucket_of(owner),
+            owner,
+            peer.type,
+            peer.id,
+            _usable(scheduled_ids),
+            now_ms,
+            now_ms + LEASE_MS,
+        )
+        leased = sorted(map(message_from_row, rows), key=lambda message: message.scheduled_id)
+        return await self._dispatch(leased, (auth_key_id, session_id))
+
+    async def dispatch_due(self) -> int:
+        """Sends the messages whose time has come; returns how many left the list.
+
+        To be called every second or so, by every process.
+
+        Raises:
+            Unavailable: a server is away; what was leased comes again after the lease.
+        """
+        now_ms = self._now_ms()
+        now = now_ms // 1000
+        done = 0
+        for row in await self._pool.fetch(SQL_DUE, list(range(OUTBOX_BUCKETS)), now, now_ms):
+            rows = await self._pool_lease(SQL_LEASE, row["bucket"], now, now_ms, now_ms + LEASE_MS, _AT_ONCE)
+            leased = sorted(
+                map(message_from_row, rows), key=lambda one: (one.schedule_date, one.scheduled_id)
+            )
+            done += len(await self._dispatch(leased, (0, 0)))
+        return done
+
+    async def _pool_lease(self, sql: str, *args: object) -> list[Record]:
+        async with self._pool.acquire() as connection:
+            rows: list[Record] = await connection.fetch(sql, *args)
+            return rows
+
+    async def _dispatch(
+        self, leased: Sequence[ScheduledMessage], session: tuple[int, int]
+    ) -> list[Dispatched]:
+        outcomes = await asyncio.gather(
+            *(self._send(message, session) for message in leased), return_exceptions=True
+        )
+        dispatched = []
+        failed: BaseException | None = None
+        for message, outcome in zip(leased, outcomes, strict=True):
+            if isinstance(outcome, SentMessage):
+                event = await self._finish(message, outcome, session)
+                dispatched.append(Dispatched(message, outcome, event))
+            elif isinstance(outcome, DomainError):
+                dispatched.append(Dispatched(message, None, await self._finish(message, None, session)))
+            elif isinstance(outcome, BaseException):
+                failed = outcome
+        if failed is not None:
+            raise failed  # its lease runs out, then it is tried again
+        return dispatched
+
+    async def _send(self, message: ScheduledMessage, session: tuple[int, int]) -> SentMessage:
+        request = SendRequest(
+            sender_user_id=message.owner_user_id,
+            peer=message.peer,
+            random_id=message.random_id,
+            text=message.text,
+            entities=message.entities,
+            date=int(self._clock.time()),
+            silent=message.silent,
+            noforwards=message.noforwards,
+            reply_to=message.reply_to,
+            auth_key_id=session[0],
+            session_id=session[1],
+            digest=message.digest,
+            fwd=message.fwd,
+            flags=FROM_SCHEDULED,
+        )
+        try:
+            return await self._messages.send(request)
+        except ReplyInvalid:  # deleted meanwhile
+            return await self._messages.send(replace(request, reply_to=None))
+
+    async def _finish(
+        self, message: ScheduledMessage, sent: SentMessage | None, session: tuple[int, int]
+    ) -> Event | None:
+        owner = message.owner_user_id
+
+        async def body(connection: Connection, writer: EventWriter) -> Event | None:
+            state = _FAILED if sent is None else _SENT
+            bucket = bucket_of(owner)
+            row = await connection.fetchrow(SQL_FINISH, bucket, owner, message.scheduled_id, state)
+            if row is None:
+                return None
+            payload: dict[str, Any] = {"ids": [message.scheduled_id]}
+            if sent is not None:
+                payload["sent_ids"] = [sent.box.box_id]
+            return writer.add(
+                NewEvent(
+                    owner,
+                    EventKind.SCHEDULED_DELETED,
+                    int(self._clock.time()),
+                    message.peer,
+                    payload=payload,
+                    exclude_auth_key_id=session[0],
+                    exclude_session_id=session[1],
+                )
+            )
+
+        return await self._events.transact([owner], body)
+
+    async def _known(self, request: SendRequest) -> ScheduledMessage | None:
+        owner = request.sender_user_id
+        row = await self._pool.fetchrow(SQL_BY_RANDOM_ID, bucket_of(owner), owner, request.random_id)
+        if row is not None:
+            message = message_from_row(row)
+            if message.digest != request.digest:
+                raise RandomIdConflict
+            return message
+        if await self._pool.fetchval(SQL_SENT, owner, request.random_id):
+            raise RandomIdConflict
+        return None
+
+    async def _check(self, request: SendRequest) -> None:
+        owner, peer = request.sender_user_id, request.peer
+        if not await self._pool.fetchval(SQL_EXISTS, peer.id):
+            raise PeerInvalid
+        if request.reply_to is not None:
+            rows = await self._pool.fetch(SQL_GET, owner, [request.reply_to.box_id])
+            if not rows or box_from_row(rows[0]).peer != peer:
+                raise ReplyInvalid
+        waiting = await self._pool.fetchval(SQL_COUNT, bucket_of(owner), owner, peer.type, peer.id)
+        if waiting >= MAX_PER_CHAT:
+            raise ScheduleTooMuch
+
+    async def _add(
+        self, request: SendRequest, schedule_date: int, connection: Connection, writer: EventWriter
+    ) -> Scheduled | None:
+        owner, reply_to = request.sender_user_id, request.reply_to
+        scheduled_id = await connection.fetchval(
+            SQL_ADD,
+            bucket_of(owner),
+            owner,
+            request.random_id,
+            request.digest,
+            request.peer.type,
+            request.peer.id,
+            schedule_date,
+            request.text,
+            entities_to_json(request.entities),
+            request.silent,
+            request.noforwards,
+            reply_to.box_id if reply_to else None,
+            quote_to_json(reply_to),
+            fwd_to_json(request.fwd),
+        )
+        if scheduled_id is None:
+            return None
+        message = ScheduledMessage(
+            owner_user_id=owner,
+            scheduled_id=scheduled_id,
+            peer=request.peer,
+            random_id=request.random_id,
+            digest=request.digest,
+            schedule_date=schedule_date,
+            text=request.text,
+            entities=request.entities,
+            silent=request.silent,
+            noforwards=request.noforwards,
+            reply_to=reply_to,
+            fwd=request.fwd,
+        )
+        return Scheduled(
+            message, writer.add(shown_event(message, request.date, request.auth_key_id, request.session_id))
+        )
+
+    def _now_ms(self) -> int:
+        return int(self._clock.time() * 1000)
+
+
+def _usable(scheduled_ids: Iterable[int]) -> list[int]:
+    return sorted({number for number in scheduled_ids if 0 < number <= MAX_ID})

@@ -1,0 +1,105 @@
+"""Messages that are deleted by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from telesrv.tl import functions, types
+from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.worlds import Pair
+
+
+@pytest.fixture
+async def server(postgres_dsn: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Server]:
+    async with running(postgres_dsn, redis_url, redis_prefix) as server:
+        yield server
+
+
+async def set_ttl(device: Device, of: Any, period: int) -> Any:
+    peer = device.peer(of) if isinstance(of, Device) else of
+    return await device.call(functions.messages.SetHistoryTTL(peer=peer, period=period))
+
+
+async def test_messages_of_a_chat_go_after_their_time(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    kept = await ada.send(bob, "kept")
+    answer = await set_ttl(ada, bob, 600)
+    [changed, carried] = answer.updates
+    assert changed == types.UpdatePeerHistoryTTL(peer=types.PeerUser(user_id=bob.user_id), ttl_period=600)
+    assert carried == types.UpdateDeleteMessages(messages=[], pts=await ada.pts(), pts_count=1)
+    await pair.check()
+    first = await ada.send(bob, "first")
+    await bob.send(ada, "answer")
+    for device, other in ((ada, bob), (bob, ada)):
+        assert [message.ttl_period for message in (await device.history(other)).messages] == [600, 600, None]
+    await pair.check()
+    server.clock.advance(300)
+    later = await bob.send(ada, "later")
+    assert await server.store.ttl.expire() == 0
+    server.clock.advance(301)
+    assert await server.store.ttl.expire() == 4
+    assert await server.store.ttl.expire() == 0
+    for device, other in ((ada, bob), (bob, ada)):
+        assert [message.message for message in (await device.history(other)).messages] == ["later", "kept"]
+    await pair.check()
+    await set_ttl(bob, ada, 0)
+    await ada.send(bob, "kept too")
+    server.clock.advance(1000)
+    assert await server.store.ttl.expire() == 2
+    assert [message.message for message in (await ada.history(bob)).messages] == ["kept too", "kept"]
+    assert first.id > kept.id and later.id > 0
+    await pair.check()
+    server.clock.advance(1000)
+    assert await server.store.ttl.expire() == 0
+    assert await server.store.pool.fetchval("SELECT count(*) FROM history_ttl") == 0
+
+
+async def test_two_processes_expire_each_message_once(server: Server) -> None:
+
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    await set_ttl(ada, bob, 60)
+    for _ in range(5):
+        await ada.send(bob)
+    server.clock.advance(61)
+    before = await ada.pts()
+    counts = await asyncio.gather(*(server.store.ttl.expire() for _ in range(4)))
+    assert sum(counts) == 10
+    assert await ada.pts() == before + 5
+    assert (await ada.dialogs()).dialogs == []
+    await pair.check()
+
+
+async def test_a_wrong_period_is_refused(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    for period in (-1, 2**31 - 1, -(2**31)):
+        with pytest.raises(Refused, match="400 TTL_PERIOD_INVALID"):
+            await set_ttl(ada, bob, period)
+        with pytest.raises(Refused, match="400 TTL_PERIOD_INVALID"):
+            await ada.call(functions.messages.SetDefaultHistoryTTL(period=period))
+    with pytest.raises(Refused, match="400 CHAT_NOT_MODIFIED"):
+        await set_ttl(ada, bob, 0)
+    with pytest.raises(Refused, match="400 PEER_ID_INVALID"):
+        await set_ttl(ada, types.InputPeerUser(user_id=bob.user_id, access_hash=1), 60)
+    assert await ada.pts() == await bob.pts() == 1
+
+
+async def test_new_chats_begin_with_the_default(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    assert (await ada.call(functions.messages.GetDefaultHistoryTTL())).period == 0
+    assert await ada.call(functions.messages.SetDefaultHistoryTTL(period=86_400)) is True
+    assert (await ada.call(functions.messages.GetDefaultHistoryTTL())).period == 86_400
+    await ada.send(bob)
+    await ada.send(ada, "note")
+    assert [message.ttl_period for message in (await bob.history(ada)).messages] == [86_400]
+    assert [message.ttl_period for message in (await ada.history(ada)).messages] == [None]
+    await set_ttl(bob, ada, 0)
+    await ada.send(bob)
+    assert [message.ttl_period for message in (await bob.history(ada)).messages] == [None, 86_400]
+    await pair.check()
