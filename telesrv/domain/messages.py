@@ -90,7 +90,7 @@ class MessageBox:
     """The other side's box_id of the same message; 0 when the other side has none."""
     flags: int = 0
     pts: int = 0
-    """The owner's pts of the event that last changed its text."""
+    """The owner's pts of the event that brought it."""
     random_id: int = 0
     """What its author sent it by, in the author's own box; 0 in the other."""
     expires_at: int | None = None

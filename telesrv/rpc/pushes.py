@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from telesrv.domain.updates import OutboxItem
+from telesrv.domain.updates import Event, OutboxItem
 from telesrv.rpc.convert.updates import event_user_ids, pushed_updates
 from telesrv.rpc.convert.users import user_to_tl
 from telesrv.tl import types
@@ -78,18 +78,24 @@ class PushBuilder:
                 shown[user_id] = [set(event_user_ids(item.event, item.box)) for item in items]
             except Exception as error:
                 built[user_id] = error
+        told: list[Event] = [item.event for user_id in shown for item in owed[user_id]]
+        counted = await self._store.unread.counted(told)
         views = await self._store.users.views_many(
             {user_id: set[int]().union(*sets) for user_id, sets in shown.items()}
         )
         for user_id, sets in shown.items():
             try:
-                built[user_id] = self._pushes(owed[user_id], sets, views[user_id])
+                built[user_id] = self._pushes(owed[user_id], sets, views[user_id], counted)
             except Exception as error:
                 built[user_id] = error
         return built
 
     def _pushes(
-        self, items: Sequence[OutboxItem], shown: Sequence[set[int]], views: Mapping[int, UserView]
+        self,
+        items: Sequence[OutboxItem],
+        shown: Sequence[set[int]],
+        views: Mapping[int, UserView],
+        counted: Mapping[tuple[int, int], Event],
     ) -> list[Push]:
         users = {shown_id: user_to_tl(view, self._store.secret) for shown_id, view in views.items()}
         return [
@@ -98,7 +104,9 @@ class PushBuilder:
                 exclude_auth_key_id=item.row.exclude_auth_key_id,
                 exclude_session_id=item.row.exclude_session_id,
                 update=types.Updates(
-                    updates=pushed_updates(item.event, item.box, views),
+                    updates=pushed_updates(
+                        counted.get((item.event.user_id, item.event.pts), item.event), item.box, views
+                    ),
                     users=[users[shown_id] for shown_id in sorted(ids) if shown_id in users],
                     chats=[],
                     date=item.event.date,

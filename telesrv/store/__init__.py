@@ -52,6 +52,7 @@ from telesrv.store.session_registry import SessionRegistry
 from telesrv.store.signals import Signals
 from telesrv.store.top_peers import TopPeerStore
 from telesrv.store.ttl import TtlStore
+from telesrv.store.unread import UnreadStore
 from telesrv.store.unread_marks import UnreadMarkStore
 from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
@@ -114,8 +115,9 @@ class Store:
         self.ttl = TtlStore(pool, self.events, self.deletes, clock)
         self.scheduled = ScheduledStore(pool, self.events, self.messages, clock)
         self.dialogs = DialogStore(pool)
+        self.unread = UnreadStore(pool)
         self.updates = UpdateStore(
-            pool, self.ids, self.events, marks, self.signals, clock, config.reservation_s
+            pool, self.ids, self.events, marks, self.unread, self.signals, clock, config.reservation_s
         )
         self.outbox = OutboxStore(
             pool,

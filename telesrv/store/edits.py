@@ -39,8 +39,8 @@ WHERE sender_user_id = $1 AND random_id = $2
 """
 # Puts a new text into the copies of one message that still exist.
 SQL_EDIT_BOXES: Final = """
-UPDATE message_boxes b SET text = $4, entities = $5::jsonb, edit_date = $6, pts = q.pts
-FROM unnest($1::bigint[], $2::int[], $3::int[]) AS q(owner, box_id, pts)
+UPDATE message_boxes b SET text = $3, entities = $4::jsonb, edit_date = $5
+FROM unnest($1::bigint[], $2::int[]) AS q(owner, box_id)
 WHERE b.owner_user_id = q.owner AND b.box_id = q.box_id AND NOT b.deleted
 RETURNING b.owner_user_id
 """
@@ -91,7 +91,6 @@ class EditStore:
                 SQL_EDIT_BOXES,
                 [side for side, _ in sides],
                 [number for _, number in sides],
-                [writer.next_pts(side) for side, _ in sides],
                 text,
                 stored,
                 date,
@@ -112,7 +111,7 @@ class EditStore:
             )
             if there in written:
                 writer.add(NewEvent(there, EventKind.EDIT_MESSAGE, date, Peer.user(owner), box.peer_box_id))
-            edited = replace(box, text=text, entities=entities, edit_date=date, pts=event.pts)
+            edited = replace(box, text=text, entities=entities, edit_date=date)
             return Edited(edited, event.pts, event.pts_count)
 
         return await self._events.transact([side for side, _ in sides], body)

@@ -73,17 +73,6 @@ class EventWriter:
         self._free = {user_id: list(grant.all_pts) for user_id, grant in grants.items()}
         self.rows: list[tuple[Event, int, int]] = []
 
-    def next_pts(self, user_id: int) -> int:
-        """Returns the pts that the account's next event of pts_count 1 will have.
-
-        Raises:
-            LookupError: there is none left.
-        """
-        free = self._free[user_id]
-        if not free:
-            raise LookupError(f"no pts of {user_id} is left")
-        return free[0]
-
     def add(self, new: NewEvent) -> Event:
         """Returns the event as it will be logged when the transaction commits.
 

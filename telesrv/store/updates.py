@@ -36,6 +36,7 @@ from telesrv.store.ids import Ids
 from telesrv.store.marks import Marks
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.signals import Signals
+from telesrv.store.unread import UnreadStore
 
 HOLE_WAIT_S: Final = 3.0
 _LOOK_AGAIN_S: Final = 0.1
@@ -83,6 +84,7 @@ class UpdateStore:
         ids: Ids,
         events: EventLog,
         marks: Marks,
+        unread: UnreadStore,
         signals: Signals,
         clock: Clock,
         reservation_s: float,
@@ -91,6 +93,7 @@ class UpdateStore:
         self._ids = ids
         self._events = events
         self._marks = marks
+        self._unread = unread
         self._signals = signals
         self._clock = clock
         self._reservation_s = reservation_s
@@ -121,6 +124,8 @@ class UpdateStore:
         events = [event_from_row(row) for row in rows]
         boxes = await self._boxes(user_id, {event.box_id for event in events if event.kind in SHOWS_BOX})
         events = _fitting(events, boxes)
+        counted = await self._unread.counted(events)
+        events = [counted.get((user_id, event.pts), event) for event in events]
         if events:
             head_given = events[-1].pts
             shown = {event.box_id for event in events}

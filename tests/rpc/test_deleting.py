@@ -212,6 +212,8 @@ async def test_everything_at_once_and_in_any_order(server: Server) -> None:
                     await asyncio.gather(
                         delete(actor, [mine], revoke=True),
                         delete(other, [theirs], revoke=True),
+                        actor.send(other, "meanwhile"),
+                        other.read(actor),
                     )
         if choose.random() < 0.4:
             await pair.check()

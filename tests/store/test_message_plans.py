@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 from telesrv.domain.updates import bucket_of
-from telesrv.store import Store, contents, deletes, edits, forwards, pinned_messages, scheduled, ttl
+from telesrv.store import (
+    Store,
+    contents,
+    deletes,
+    edits,
+    forwards,
+    pinned_messages,
+    scheduled,
+    ttl,
+    unread,
+)
 from tests.store.test_plans import CHAT, CHATS, explain, full_store, scans_of
 
 __all__ = ["full_store"]
@@ -56,10 +66,11 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "take off": (deletes.SQL_TAKE_OFF, (*CHATS, [1, 1])),
     "recount": (deletes.SQL_RECOUNT, CHATS),
     "remove": (deletes.SQL_REMOVE, CHATS),
+    "unread at": (unread.SQL_UNREAD_AT, ([0, 1], *CHATS, [5, 6], [150, 150], [True, False])),
     "pin": (pinned_messages.SQL_PIN, (*KEYS, True)),
     "expiring": (ttl.SQL_DUE, ([1, 2], 3)),
     "due": (scheduled.SQL_DUE, ([1, 2], 3, 4)),
-    "edit boxes": (edits.SQL_EDIT_BOXES, (*KEYS, [3, 4], "text", None, 5)),
+    "edit boxes": (edits.SQL_EDIT_BOXES, (*KEYS, "text", None, 5)),
 }
 
 
