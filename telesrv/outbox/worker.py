@@ -143,21 +143,20 @@ class OutboxDispatcher:
         remote = await self._node.remote_holders(list(owed))
         there: defaultdict[int, list[tuple[int, Push]]] = defaultdict(list)
         failed: dict[int, str] = {}
-        for user_id, items in owed.items():
-            nodes = remote.get(user_id, ())
-            if not nodes and not self._hub.has_sessions(user_id):
+        wanted = {u: items for u, items in owed.items() if u in remote or self._hub.has_sessions(u)}
+        for user_id, built in (await self._builder.build_many(wanted)).items() if wanted else ():
+            if isinstance(built, Exception):
+                log.error("a push could not be made", user_id=user_id, exc_info=built)
+                failed[user_id] = type(built).__name__
                 continue
             try:
-                pushes = await self._builder.build(user_id, items)
-                self._node.push_here(user_id, pushes)
-            except Unavailable:
-                raise
+                self._node.push_here(user_id, built)
             except Exception as error:
-                log.exception("a push could not be made", user_id=user_id, rows=len(items))
+                log.exception("a push could not be written", user_id=user_id)
                 failed[user_id] = type(error).__name__
-            else:
-                for node in nodes:
-                    there[node].extend((user_id, push) for push in pushes)
+                continue
+            for node in remote.get(user_id, ()):
+                there[node].extend((user_id, push) for push in built)
         outcomes = await asyncio.gather(
             *(self._node.push_there(node, pushes) for node, pushes in there.items()), return_exceptions=True
         )
