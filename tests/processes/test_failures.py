@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import asyncpg
 import redis.asyncio
 
 from telesrv import tl
@@ -105,6 +106,26 @@ async def test_a_hanging_worker_is_passed_over_and_lets_go(server: RunningServer
     await anna.hear("and it serves again")
     fresh = [message for heard_id, message in anna.heard if heard_id not in before]
     assert not any(isinstance(message, mt.NewSessionCreated) for message in fresh)
+
+
+async def test_a_worker_whose_number_is_another_s_ends(server: RunningServer, join: MakePerson) -> None:
+    pids = await three_workers(server)
+    anna, boris = await join(pids[0]), await join(pids[1])
+    to_anna = await boris.peer(anna)
+    endpoints = discover(server.data_dir)
+    assert endpoints is not None
+    connection = await asyncpg.connect(endpoints.postgres_dsn)
+    try:
+        await connection.execute("UPDATE nodes SET holder = 'another' WHERE pid = $1", pids[0])
+    finally:
+        await connection.close()
+    await anna.receive_to_end()
+    new = await three_workers(server, without=pids[0])
+    await anna.connect_to(*(set(new) - set(pids)))
+    await anna.ask(functions.updates.GetState())
+    assert len({heard_id for heard_id, m in anna.heard if isinstance(m, mt.NewSessionCreated)}) == 2
+    await boris.say(to_anna, "with a number of its own")
+    await anna.hear("with a number of its own")
 
 
 async def test_redis_forgets_everything(server: RunningServer, join: MakePerson) -> None:
