@@ -158,12 +158,13 @@ async def test_redis_forgets_everything(server: RunningServer, join: MakePerson)
     assert not any(isinstance(message, mt.NewSessionCreated) for message in fresh)
 
 
-async def chat(sender: TelethonPeer, user_id: int, ended: asyncio.Event) -> int:
-    """Sends one text after the other until told; returns how many."""
+async def chat(sender: TelethonPeer, recipient: TelethonPeer, ended: asyncio.Event) -> int:
+    """Sends one text after the other, each when the one before has come, until told; returns how many."""
     count = 0
     while not (ended.is_set() and count >= 10):
-        await sender.send(user_id, f"{sender.user_id} {count}")
+        await sender.send(recipient.user_id, f"{sender.user_id} {count}")
         count += 1
+        assert await recipient.wait_for_messages(count)
     return count
 
 
@@ -179,7 +180,7 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
     await second.log_in(phones[1])
     await anna.import_contact(phones[1], "Boris")
     ended = asyncio.Event()
-    talk = asyncio.create_task(chat(anna, boris.user_id, ended))
+    talk = asyncio.create_task(chat(anna, boris, ended))
     before = {heard_id for heard_id, _ in raw.heard}
     replaced = server.log_text().count("workers replaced")
     assert server.process is not None
@@ -203,7 +204,8 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
     for peer in peers:
         await peer.close()
     fresh = [message for heard_id, message in raw.heard if heard_id not in before]
-    assert not any(isinstance(m, mt.NewSessionCreated | types.UpdatesTooLong) for m in fresh)
+    noticed = [m for m in fresh if isinstance(m, mt.NewSessionCreated | types.UpdatesTooLong)]
+    assert not noticed, f"{noticed}\n{server.log_text()[-6000:]}"
     texts = [text for text in dict.fromkeys(raw.texts()) if text.startswith("raw ")]
     assert texts == [*(f"raw {number}" for number in range(count)), "raw end"]
 

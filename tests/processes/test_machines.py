@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from telesrv.mtproto.rsa import load_or_generate_rsa_key
 from telesrv.platform import Endpoints
 from telesrv.tl import functions, mt, types
 from tests.processes.machines import Machine, Stores, why_not
@@ -28,6 +29,7 @@ async def machines(
 ) -> AsyncIterator[tuple[RunningServer, RunningServer]]:
     """A server of two workers on each of two machines."""
     shared = Endpoints(postgres_dsn, endpoints.redis_url)
+    load_or_generate_rsa_key(directory / "machines.pem")
     async with AsyncExitStack() as stack:
         servers = []
         for number in (1, 2):
