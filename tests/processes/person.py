@@ -201,7 +201,7 @@ class Person(RawClient):
     def acknowledge(self) -> None:
         """Acknowledges all that came so far."""
         ids = [msg_id for msg_id, _ in self.heard if msg_id & 3]
-        self.send(mt.MsgsAck(msg_ids=ids[-1000:]), seq_no=self.next_seq_no(content_related=False))
+        self.send(mt.MsgsAck(msg_ids=ids[-100:]), seq_no=self.next_seq_no(content_related=False))
 
     async def hear(self, text: str) -> None:
         """Returns once a message with this text was pushed, also before."""

@@ -158,13 +158,12 @@ async def test_redis_forgets_everything(server: RunningServer, join: MakePerson)
     assert not any(isinstance(message, mt.NewSessionCreated) for message in fresh)
 
 
-async def chat(sender: TelethonPeer, recipient: TelethonPeer, ended: asyncio.Event) -> int:
-    """Sends one text after the other, each when the one before has come, until told; returns how many."""
+async def chat(sender: TelethonPeer, user_id: int, ended: asyncio.Event) -> int:
+    """Sends one text after the other until told; returns how many."""
     count = 0
-    while not (ended.is_set() and count >= 10):
-        await sender.send(recipient.user_id, f"{sender.user_id} {count}")
+    while not ended.is_set():
+        await sender.send(user_id, f"text {count}")
         count += 1
-        assert await recipient.wait_for_messages(count)
     return count
 
 
@@ -180,7 +179,7 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
     await second.log_in(phones[1])
     await anna.import_contact(phones[1], "Boris")
     ended = asyncio.Event()
-    talk = asyncio.create_task(chat(anna, boris, ended))
+    talk = asyncio.create_task(chat(anna, boris.user_id, ended))
     before = {heard_id for heard_id, _ in raw.heard}
     replaced = server.log_text().count("workers replaced")
     assert server.process is not None
@@ -193,7 +192,11 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
     ended.set()
     new = await three_workers(server)
     assert not set(new) & set(old)
-    sent = await talk
+    # Telethon begins a new session with each link, and does not ask what it missed before the next message.
+    for peer in (boris, second):
+        await peer.pts()
+    await anna.send(boris.user_id, "the last")
+    sent = await talk + 1
     await say_again(friend, to_raw, "raw end")
     await raw_hears(raw, listener, "raw end")
     for peer in (boris, second):
@@ -211,11 +214,12 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
 
 
 async def stay(person: Person) -> None:
-    """Connects again whenever the server closes, and asks for nothing."""
+    """Connects again whenever the server closes; acknowledges what comes, and asks for nothing."""
     while True:
         if await person.receive() is None:
             await person.connect()
             await person.ping()
+        person.acknowledge()
 
 
 async def raw_hears(person: Person, listener: asyncio.Task[None], text: str) -> None:
