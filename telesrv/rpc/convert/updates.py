@@ -143,6 +143,7 @@ def _peer_blocked(event: Event, box: MessageBox | None, views: Views) -> list[ty
 @converts(EventKind.PEER_SETTINGS)
 def _peer_settings(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
     payload = event.payload or {}
+    view = views.get(event.peer.id) if event.peer is not None else None
 
     def shown(name: str) -> bool:
         return bool(payload.get(name))
@@ -153,6 +154,7 @@ def _peer_settings(event: Event, box: MessageBox | None, views: Views) -> list[t
         block_contact=shown("block_contact"),
         share_contact=shown("share_contact"),
         autoarchived=shown("autoarchived"),
+        need_contacts_exception=shown("add_contact") and view is not None and view.phone_needs_exception,
     )
     return [types.UpdatePeerSettings(peer=event_peer(event), settings=settings)]
 
