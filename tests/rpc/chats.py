@@ -307,6 +307,16 @@ def named_users(value: Any) -> set[int]:
     return set()
 
 
+async def whole_history(device: Device, other: Device) -> list[Any]:
+    """Returns all messages of a chat, the newest first."""
+    messages: list[Any] = []
+    while True:
+        page = await device.history(other, offset_id=messages[-1].id if messages else 0)
+        messages += page.messages
+        if not page.messages or isinstance(page, types.messages.Messages):
+            return messages
+
+
 async def fresh(device: Device, others: Iterable[Device]) -> Replica:
     """Returns what a client knows that has just logged in and asked for everything."""
     replica = Replica(device.user_id, await device.pts())
@@ -317,7 +327,7 @@ async def fresh(device: Device, others: Iterable[Device]) -> Replica:
         replica.read_inbox[peer_id] = dialog.read_inbox_max_id
         replica.read_outbox[peer_id] = dialog.read_outbox_max_id
     for other in others:
-        for message in (await device.history(other)).messages:
+        for message in await whole_history(device, other):
             replica.messages[message.id] = message
         waiting = functions.messages.GetScheduledHistory(peer=device.peer(other), hash=0)
         for message in (await device.call(waiting)).messages:

@@ -1,0 +1,17 @@
+"""Random sequences of everything one can do in private chats: every way of knowing comes to the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.world import run
+
+STEPS = 1_000
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_pushes_differences_and_fresh_logins_agree(
+    postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int
+) -> None:
+    done = await run(postgres_dsn, redis_url, redis_prefix, seed, STEPS)
+    assert len(done) > 35, sorted(done)

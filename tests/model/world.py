@@ -1,0 +1,347 @@
+"""Accounts with two devices each over two processes, what each device knows, and the comparison.
+
+Three ways of knowing must come to the same for every account: the pushes, from the first on; differences;
+and a fresh login's answers. Every device besides lives as devices do: it gets pushes while it is there,
+misses them while it is not, and asks for a difference when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import redis.asyncio
+
+from telesrv import tl
+from telesrv.clock import FakeClock
+from telesrv.domain.users import ClientInfo
+from telesrv.rpc import Dispatcher, RpcConfig
+from telesrv.rpc.pushes import Push
+from telesrv.store import Store, StoreConfig
+from telesrv.tl import functions, types
+from tests.model.actions import REFUSALS, Chooser
+from tests.rpc.chats import Device, Refused, Replica, Server, Sessions, fresh, same
+
+ACCOUNTS = 4
+REMEMBERED = 40
+"""How many of the last actions a failure tells of."""
+
+
+@dataclass
+class Known:
+    """What is known beside the chats: the address book, the account's own name, settings."""
+
+    replica: Replica
+    contacts: dict[int, bool]
+    name: tuple[Any, ...]
+    contacts_changed: bool = False
+
+    def apply(self, update: Any) -> None:
+        if isinstance(update, types.UpdateContactsReset):
+            self.contacts_changed = True
+        if isinstance(update, types.UpdatePrivacy) and isinstance(update.key, types.PrivacyKeyPhoneNumber):
+            self.replica.arranged.bars.clear()  # they depend on it: a client asks for them again
+        if isinstance(update, types.UpdateUserName) and update.user_id == self.replica.user_id:
+            names = tuple(one.username for one in update.usernames)
+            self.name = (update.first_name, update.last_name, names)
+
+
+class Follower(Replica):
+    """A replica that follows what is beside the chats, too."""
+
+    known: Known
+
+    def apply(self, update: Any) -> None:
+        super().apply(update)
+        self.known.apply(update)
+
+
+async def follower(device: Device, everybody: list[Device]) -> Follower:
+    """Returns what a client knows that has just logged in and asked for everything."""
+    asked = await fresh(device, everybody)
+    replica = Follower(**{name: getattr(asked, name) for name in asked.__dataclass_fields__})
+    book = (await device.call(functions.contacts.GetContacts(hash=0))).contacts
+    [me] = await device.call(functions.users.GetUsers(id=[types.InputUserSelf()]))
+    usernames = (me.username,) if me.username else ()
+    replica.known = Known(
+        replica,
+        {entry.user_id: entry.mutual for entry in book},
+        (me.first_name, me.last_name or "", usernames),
+    )
+    for key in ("StatusTimestamp", "PhoneNumber", "Forwards", "About", "Birthday"):
+        rules = await device.call(functions.account.GetPrivacy(key=getattr(types, f"InputPrivacyKey{key}")()))
+        replica.privacy[f"PrivacyKey{key}"] = rules.rules
+    targets: list[Any] = [types.InputNotifyUsers()]
+    targets += [types.InputNotifyPeer(peer=device.peer(one)) for one in everybody]
+    shown: list[Any] = [types.NotifyUsers()]
+    shown += [types.NotifyPeer(peer=types.PeerUser(user_id=one.user_id)) for one in everybody]
+    for target, peer in zip(targets, shown, strict=True):
+        settings = await device.call(functions.account.GetNotifySettings(peer=target))
+        replica.notify[repr(peer)] = settings
+    return replica
+
+
+def agree(followed: Follower, asked: Follower) -> None:
+    """Asserts that following the updates and asking afresh come to the same."""
+    same(followed, asked)
+    if followed.known.contacts_changed:  # a client reads the address book again then
+        followed.known.contacts, followed.known.contacts_changed = asked.known.contacts, False
+    assert followed.known.contacts == asked.known.contacts
+    assert followed.known.name == asked.known.name
+    assert followed.privacy == asked.privacy
+    known = {peer: settings for peer, settings in followed.notify.items() if peer in asked.notify}
+    assert known == asked.notify
+
+
+def differing(one: Any, other: Any, path: str = "") -> list[str]:
+    """Returns what differs, one line each, for whoever has to find out why."""
+    if one == other:
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+        return [f"{path}[{key}]: {one.get(key)!r} instead of {other.get(key)!r}" for key in keys]
+    if hasattr(one, "__dataclass_fields__"):
+        found = [
+            differing(getattr(one, name), getattr(other, name), f"{path}.{name}")
+            for name in one.__dataclass_fields__
+        ]
+        return [line for lines in found for line in lines]
+    return [f"{path}: {one!r} instead of {other!r}"]
+
+
+@dataclass
+class Living:
+    """A device, what it knows, and whether it is there."""
+
+    device: Device
+    replica: Follower
+    there: bool = True
+    answered: set[int] = field(default_factory=set)
+    """The pts that answers to its own calls have moved it by."""
+
+    def heard(self, pushes: list[Push]) -> None:
+        """Takes what was pushed; what it did itself it was told in the answer."""
+        if not self.there:
+            return
+        for push in pushes:
+            if push.pts <= self.replica.pts:
+                continue
+            if (push.exclude_auth_key_id, push.exclude_session_id) == (
+                self.device.caller.auth_key_id,
+                self.device.caller.session_id,
+            ):
+                moved = range(self.replica.pts + 1, push.pts + 1)
+                assert self.answered.issuperset(moved), f"not pushed and not answered: {moved}"
+            for update in push.update.updates:
+                self.replica.follow(update)
+
+
+class World:
+    """What the model test drives."""
+
+    def __init__(self, servers: list[Server], seed: int, connection: Any, prefix: str) -> None:
+        self.servers = servers
+        self.clock = servers[0].clock
+        self.choose = random.Random(seed)
+        self.chooser = Chooser(self.choose, lambda: int(self.clock.time()))
+        self.devices: list[Living] = []
+        self.told: dict[int, Follower] = {}
+        self.asked: dict[int, Follower] = {}
+        self.log: list[str] = []
+        self.done: dict[str, int] = {}
+        self._connection = connection
+        self._prefix = prefix
+
+    async def populate(self) -> None:
+        """Makes the accounts, each with a device in each process."""
+        keys, first = count(101), self.servers[0]
+        users = [
+            await first.store.accounts.sign_up(str(15_550_000 + number), f"Name {number}")
+            for number in range(ACCOUNTS)
+        ]
+        devices = []
+        for user in users:
+            for server in self.servers:
+                key = next(keys)
+                await first.store.accounts.bind(key, user.user_id, "127.0.0.1", ClientInfo())
+                devices.append(Device(server, user, key, key + 10_000, tl.LAYER))
+        self.everybody = devices[:: len(self.servers)]
+        for number, device in enumerate(self.everybody):
+            for _ in range(number):
+                await device.send(device, "so that the ids differ")
+        await self._pushes()
+        self.devices = [Living(device, await follower(device, self.everybody)) for device in devices]
+        for device in self.everybody:
+            self.told[device.user_id] = await follower(device, self.everybody)
+            self.asked[device.user_id] = await follower(device, self.everybody)
+
+    async def step(self) -> None:
+        """Does one thing: a call or several at once, or what happens to devices, processes and stores."""
+        chance = self.choose.random()
+        if chance < 0.04:
+            await self._toggle(self.choose.choice(self.devices))
+        elif chance < 0.05:
+            await self._pass_time(self.choose.choice([61, 700, 4000]))
+        elif chance < 0.055:
+            await self._flush()
+        elif chance < 0.10:
+            await self._deliver()
+        elif chance < 0.20:
+            await asyncio.gather(*(self._call() for _ in range(self.choose.randrange(2, 6))))
+        else:
+            await self._call()
+        if self.choose.random() < 0.2:
+            self.clock.advance(1)
+
+    async def check(self) -> None:
+        """Asserts that everybody knows the same, however they came to know it."""
+        await self._deliver()
+        for living in self.devices:
+            if not living.there:
+                await self._toggle(living)
+        for number, device in enumerate(self.everybody):
+            mine = [living for living in self.devices if living.device.user_id == device.user_id]
+            asking = self.choose.choice(mine).device
+            new = await follower(asking, self.everybody)
+            await self.asked[device.user_id].catch_up(asking, pts_limit=self.choose.choice([None, 3, 100]))
+            for way, replica in (
+                ("asked", self.asked[device.user_id]),
+                ("told", self.told[device.user_id]),
+                *((f"device {living.device.caller.auth_key_id}", living.replica) for living in mine),
+            ):
+                self._note(f"comparing {way} of account {number} ({device.user_id})")
+                try:
+                    agree(replica, new)
+                except AssertionError as error:
+                    raise AssertionError("\n".join([str(error), *differing(replica, new)])) from error
+        accounts, gaps = await self.servers[0].store.gaps.find()
+        assert gaps == [] and accounts >= ACCOUNTS
+
+    async def _call(self) -> None:
+        living = self.choose.choice(self.devices)
+        method = self.chooser.call(living.device, living.replica, self.everybody)
+        name = method.CONSTRUCTOR_NAME
+        self._note(f"{living.device.user_id}/{living.device.caller.auth_key_id} {method}")
+        try:
+            answer = await living.device.call(method)
+        except Refused as error:
+            self._note(f"  refused: {error}")
+            assert error.type in REFUSALS or error.code == 420, error
+            return
+        self.done[name] = self.done.get(name, 0) + 1
+        for pts, pts_count in _moves(answer):
+            living.answered.update(range(pts - pts_count + 1, pts + 1))
+
+    async def _toggle(self, living: Living) -> None:
+        """Takes a device away, or brings it back: then it asks for what it missed."""
+        self._note(f"device {living.device.caller.auth_key_id} {'goes' if living.there else 'is back'}")
+        living.there = not living.there
+        if living.there:
+            await living.replica.catch_up(living.device)
+
+    async def _pass_time(self, seconds: int) -> None:
+        self._note(f"{seconds} s pass")
+        self.clock.advance(seconds)
+        stores = [server.store for server in self.servers]
+        await asyncio.gather(*(store.scheduled.dispatch_due() for store in stores))
+        await asyncio.gather(*(store.ttl.expire() for store in stores))
+
+    async def _flush(self) -> None:
+        """Empties what is kept in memory only."""
+        self._note("the keys are flushed")
+        keys = [key async for key in self._connection.scan_iter(match=f"{self._prefix}*", count=1000)]
+        if keys:
+            await self._connection.unlink(*keys)
+
+    async def _deliver(self) -> None:
+        self._note("what is owed is pushed")
+        for user_id, pushes in (await self._pushes()).items():
+            for push in pushes:
+                for update in push.update.updates:
+                    self.told[user_id].follow(update)
+            for living in self.devices:
+                if living.device.user_id == user_id:
+                    living.heard(pushes)
+
+    async def _pushes(self) -> dict[int, list[Push]]:
+        server = self.choose.choice(self.servers)
+        return await server.pushes_of([device.user_id for device in self.everybody])
+
+    def _note(self, text: str) -> None:
+        self.log.append(text)
+        del self.log[:-REMEMBERED]
+
+
+def _moves(value: Any) -> Iterator[tuple[int, int]]:
+    """Yields each pts with its count in an answer."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _moves(one)
+    elif isinstance(value, tl.TLObject):
+        moved: Any = value
+        if hasattr(moved, "pts_count"):
+            yield moved.pts, moved.pts_count
+        for one in getattr(value, "updates", ()):
+            yield from _moves(one)
+
+
+@asynccontextmanager
+async def processes(
+    postgres_dsn: str, redis_url: str, redis_prefix: str, number: int = 2
+) -> AsyncIterator[list[Server]]:
+    """Several processes' worth of stores and dispatchers over the same PostgreSQL and Valkey."""
+    clock = FakeClock()
+    config = StoreConfig(
+        postgres_dsn=postgres_dsn,
+        redis_url=redis_url,
+        redis_prefix=redis_prefix,
+        clock=clock,
+        min_conns=1,
+        max_conns=6,
+        message_rate_limit=0,
+    )
+    stores: list[Store] = []
+    try:
+        for _ in range(number):
+            stores.append(await Store.open(config))
+        sessions = [Sessions() for _ in stores]
+        yield [
+            Server(store, clock, hub, Dispatcher(store, RpcConfig(), clock, hub))
+            for store, hub in zip(stores, sessions, strict=True)
+        ]
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def run(postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int, steps: int) -> dict[str, int]:
+    """Runs the model; returns how often each method succeeded.
+
+    Raises:
+        AssertionError: something disagreed; it tells the seed and the last actions.
+    """
+    connection = redis.asyncio.Redis.from_url(redis_url)
+    world: World | None = None
+    step = 0
+    try:
+        async with processes(postgres_dsn, redis_url, redis_prefix) as servers:
+            world = World(servers, seed, connection, redis_prefix)
+            await world.populate()
+            for step in range(1, steps + 1):
+                await world.step()
+                if step % CHECKED_EVERY == 0 or step == steps:
+                    await world.check()
+            return world.done
+    except Exception as error:
+        told = "\n".join(world.log) if world is not None else ""
+        raise AssertionError(f"seed {seed}, step {step}: {error}\n{told}") from error
+    finally:
+        await connection.aclose()
+
+
+CHECKED_EVERY = 50
