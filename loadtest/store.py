@@ -12,23 +12,18 @@ gap in any log.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from statistics import median, quantiles
 from time import perf_counter
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import AliasChoices, Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from loadtest import floor, one_by_one
+from loadtest import floor, mixed, one_by_one
+from loadtest.report import Bar, Level, LoadSettings, Report, print_report, quiet_collector
+from loadtest.report import as_json as report_as_json
 from loadtest.world import FIRST_USER, SHIFT, add_accounts, messages, open_store, scratch_servers
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxRow
@@ -50,80 +45,6 @@ SELECT (SELECT count(*) FROM private_messages) AS bodies, (SELECT count(*) FROM 
     (SELECT count(*) FROM user_update_events WHERE kind = 1) AS events,
     (SELECT coalesce(sum(unread_count), 0) FROM dialogs) AS unread
 """
-
-
-class LoadSettings(BaseSettings):
-    """Environment variables TELESRV_LOAD_..., and TELESRV_OUTBOX_BATCH and _WORKERS."""
-
-    model_config = SettingsConfigDict(env_prefix="TELESRV_LOAD_", extra="ignore", populate_by_name=True)
-
-    users: int = Field(default=1000, ge=2)
-    concurrency: Annotated[tuple[int, ...], NoDecode] = (32, 256)
-    messages: int = Field(default=5000, ge=1)
-    pool_conns: int = Field(default=50, ge=2)
-    rounds: int = Field(default=3, ge=1)
-    partitions: int = Field(default=16, ge=0)
-    seed: int = 1
-    defer_dispatch: bool = False
-    enforce_slo: bool = False
-    slo_messages_per_s: float = 200
-    slo_send_p99_ms: float = 150
-    slo_difference_p99_ms: float = 100
-    postgres_dsn: str | None = None
-    redis_url: str | None = None
-    outbox_batch: int = Field(
-        default=100, ge=1, validation_alias=AliasChoices("outbox_batch", "TELESRV_OUTBOX_BATCH")
-    )
-    outbox_workers: int = Field(
-        default=2, ge=1, validation_alias=AliasChoices("outbox_workers", "TELESRV_OUTBOX_WORKERS")
-    )
-
-    @field_validator("concurrency", mode="before")
-    @classmethod
-    def _levels(cls, value: object) -> object:
-        return tuple(map(int, value.split(","))) if isinstance(value, str) else value
-
-
-@dataclass
-class Level:
-    """What was measured at one concurrency, or of the drain: rates in messages or rows a second."""
-
-    name: str
-    rates: list[float] = field(default_factory=list)
-    floor_rates: list[float] = field(default_factory=list)
-    one_by_one_rates: list[float] = field(default_factory=list)
-    latencies_ms: list[float] = field(default_factory=list)
-    batches: list[int] = field(default_factory=list)
-    backlog: int = 0
-
-    @property
-    def rate(self) -> float:
-        return median(self.rates)
-
-    @property
-    def of_floor(self) -> float | None:
-        """The share of the floor that was reached: the median over rounds, whose halves are neighbours."""
-        shares = [rate / limit for rate, limit in zip(self.rates, self.floor_rates, strict=False)]
-        return median(shares) if shares else None
-
-    @property
-    def of_one_by_one(self) -> float | None:
-        return self.rate / median(self.one_by_one_rates) if self.one_by_one_rates else None
-
-    def percentile_ms(self, percent: int) -> float | None:
-        return quantiles(self.latencies_ms, n=100)[percent - 1] if len(self.latencies_ms) > 1 else None
-
-
-@dataclass
-class Report:
-    """All that a run found."""
-
-    levels: dict[str, Level] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-    missed: list[str] = field(default_factory=list)
-
-    def level(self, name: str) -> Level:
-        return self.levels.setdefault(name, Level(name))
 
 
 class _Recorder(BatchWriter):
@@ -171,13 +92,13 @@ class StoreLoad:
         recorder, seconds = await self._fill(title, requests, concurrency, level)
         level.rates.append(len(requests) / seconds)
         prepared = floor.prepare_sends(recorder.batches)
-        with _quiet_collector():
+        with quiet_collector():
             seconds = await floor.run_sends(self._store, prepared)
         level.floor_rates.append(len(requests) / seconds)
         self._sent += len(requests)
         self._owed += 4 * len(requests)
         _, requests = await self._messages(len(requests) // _ONE_BY_ONE_SHARE or 1)
-        with _quiet_collector():
+        with quiet_collector():
             seconds = await one_by_one.run(self._store, requests, concurrency)
         level.one_by_one_rates.append(len(requests) / seconds)
         self._sent += len(requests)
@@ -215,7 +136,7 @@ class StoreLoad:
                         self._wrong("a first send was answered as a repeat")
 
         sends.start()
-        with _quiet_collector():
+        with quiet_collector():
             async with self._bar(f"send, {title}", len(requests), lambda: len(latencies)):
                 started = perf_counter()
                 await asyncio.gather(*(client() for _ in range(concurrency)))
@@ -244,7 +165,7 @@ class StoreLoad:
                         claimed.append((bucket, rows))
                         delivered += len(rows)
 
-        with _quiet_collector():
+        with quiet_collector():
             async with self._bar(f"drain, {title}", self._owed, lambda: delivered):
                 started = perf_counter()
                 claims += [[] for _ in range(self._settings.outbox_workers)]
@@ -255,7 +176,7 @@ class StoreLoad:
         level.rates.append(delivered / seconds)
         level.backlog = max(level.backlog, self._owed)
         level.batches += [len(rows) for claimed in claims for _, rows in claimed]
-        with _quiet_collector():
+        with quiet_collector():
             seconds, count = await floor.run_drain(self._store, claims)
         if count != delivered:
             self._wrong(f"the floor of the drain claimed {count} rows for {delivered}")
@@ -362,42 +283,8 @@ class StoreLoad:
         if text not in self.report.wrong:
             self.report.wrong.append(text)
 
-    def _bar(self, title: str, total: int, done: Callable[[], int]) -> _Bar:
-        return _Bar(self._progress, title, total, done)
-
-
-class _Bar:
-    """A line of the progress, kept up to date while its block runs."""
-
-    def __init__(self, progress: Progress, title: str, total: int, done: Callable[[], int]) -> None:
-        self._progress = progress
-        self._done = done
-        self._line = progress.add_task(title, total=total)
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> None:
-        self._task = asyncio.create_task(self._follow())
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._task is not None
-        self._task.cancel()
-        self._progress.update(self._line, completed=self._done())
-
-    async def _follow(self) -> None:
-        while True:
-            await asyncio.sleep(0.25)
-            self._progress.update(self._line, completed=self._done())
-
-
-@contextmanager
-def _quiet_collector() -> Iterator[None]:
-    """Keeps what was made beforehand out of the garbage collector's way while the block runs."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    def _bar(self, title: str, total: int, done: Callable[[], int]) -> Bar:
+        return Bar(self._progress, title, total, done)
 
 
 async def sends(settings: LoadSettings, progress: Progress) -> Report:
@@ -418,7 +305,8 @@ async def sends(settings: LoadSettings, progress: Progress) -> Report:
 
 
 SCENARIOS: Final[dict[str, Callable[[LoadSettings, Progress], Coroutine[Any, Any, Report]]]] = {
-    "sends": sends
+    "sends": sends,
+    "mixed": mixed.mixed,
 }
 """By the name that `--scenario` takes."""
 
@@ -434,67 +322,12 @@ def run(*, scenario: str = "sends", as_json: bool = False) -> int:
     with Progress(*columns, console=console, transient=True) as progress:
         report = uvloop.run(SCENARIOS[scenario](settings, progress))
     if as_json:
-        print(json.dumps(_as_json(report)))
+        print(json.dumps(report_as_json(report)))
     else:
-        _print(report, console)
+        print_report(report, console)
     if report.wrong:
         return 1
     return 2 if report.missed and settings.enforce_slo else 0
-
-
-def _as_json(report: Report) -> dict[str, Any]:
-    return {
-        "levels": [
-            {
-                "name": level.name,
-                "rate": level.rate,
-                "of_floor": level.of_floor,
-                "of_one_by_one": level.of_one_by_one,
-                "p50_ms": level.percentile_ms(50),
-                "p99_ms": level.percentile_ms(99),
-                "batch": median(level.batches) if level.batches else None,
-                "backlog": level.backlog,
-                "rates": level.rates,
-                "floor_rates": level.floor_rates,
-                "one_by_one_rates": level.one_by_one_rates,
-            }
-            for level in report.levels.values()
-        ],
-        "wrong": report.wrong,
-        "missed": report.missed,
-    }
-
-
-def _print(report: Report, console: Console) -> None:
-    table = Table(
-        "", "a second", "floor", "of floor", "1 tx each", "times", "p50 ms", "p99 ms", "batch", "backlog"
-    )
-    for level in report.levels.values():
-        limit = median(level.floor_rates) if level.floor_rates else None
-        single = median(level.one_by_one_rates) if level.one_by_one_rates else None
-        table.add_row(
-            level.name,
-            _number(level.rate, 0),
-            _number(limit, 0),
-            _number(level.of_floor, 2),
-            _number(single, 0),
-            _number(level.of_one_by_one, 1),
-            _number(level.percentile_ms(50), 1),
-            _number(level.percentile_ms(99), 1),
-            _number(median(level.batches), 0) if level.batches else "",
-            _number(level.backlog, 0) if level.backlog else "",
-        )
-    console.print(table)
-    for text in report.wrong:
-        console.print(f"[red]wrong:[/red] {text}")
-    for text in report.missed:
-        console.print(f"[yellow]missed:[/yellow] {text}")
-    if not report.wrong:
-        console.print("No error, no duplicate, everything sent, the outbox drained, no gap.")
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
 
 
 __all__ = ["SCENARIOS", "LoadSettings", "Report", "StoreLoad", "run"]

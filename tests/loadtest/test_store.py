@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 from rich.progress import Progress
 
+from loadtest.mixed import WEIGHTS, MixedLoad
 from loadtest.store import LoadSettings, Report, StoreLoad
 from loadtest.world import open_store
 
@@ -45,6 +46,27 @@ async def test_aims_that_are_missed_are_named(empty_postgres_dsn: str, redis_url
     assert len(report.missed) >= 2
     assert all(text.startswith("send, 8 at once") for text in report.missed[:2])
     assert "getDifference" not in report.levels
+
+
+async def test_a_mixed_run_takes_steps_of_every_kind_and_finds_nothing_wrong(
+    empty_postgres_dsn: str, redis_url: str
+) -> None:
+    wanted = settings(messages=300, concurrency="8,16")
+    async with open_store(
+        empty_postgres_dsn, redis_url, pool_conns=6, partitions=4, outbox_batch=20
+    ) as store:
+        load = MixedLoad(store, wanted, Progress(console=Console(file=io.StringIO())))
+        await load.run()
+        assert load.report.wrong == []
+        levels = load.report.levels
+        for level in ("8 at once", "16 at once"):
+            steps = [len(levels[f"{name}, {level}"].latencies_ms) for name in WEIGHTS]
+            assert all(steps)
+            assert sum(steps) == len(levels[f"all, {level}"].latencies_ms) == 300
+        # A counter that is off is found.
+        await store.pool.execute("UPDATE dialogs SET unread_count = unread_count + 1")
+        await load._check()
+        assert any("disagree" in text for text in load.report.wrong)
 
 
 def test_levels_are_a_list() -> None:
