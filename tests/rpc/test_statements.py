@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Server, running
 
@@ -71,3 +73,98 @@ async def test_more_messages_and_users_take_no_more_statements(
     statements.clear()
     await ask(server, ada, others)
     assert 0 < len(statements) == few <= 12
+
+
+def _reads_of_messages(statements: list[str]) -> list[str]:
+    return [statement for statement in statements if "FROM message_boxes" in statement]
+
+
+async def test_five_hundred_messages_of_a_chat_are_two_reads(server: Server, statements: list[str]) -> None:
+    ada, bob = await server.account(), await server.account()
+    ids: list[int] = []
+    for _ in range(10):
+        answers = await asyncio.gather(*(ada.send(bob) for _ in range(50)))
+        ids += (answer.id for answer in answers)
+    chat = Peer.user(bob.user_id)
+    statements.clear()
+    found = await server.store.messages.newest(ada.user_id, [chat], 500)
+    assert [box.box_id for box in found[chat]] == sorted(ids, reverse=True)
+    assert len(statements) == 2
+    statements.clear()
+    named: list[types.TypeInputMessage] = [types.InputMessageID(id=number) for number in ids[:100]]
+    assert len((await ada.call(functions.messages.GetMessages(id=named))).messages) == 100
+    assert len(_reads_of_messages(statements)) == 1
+    statements.clear()
+    assert len((await ada.history(bob)).messages) == 100
+    assert len(_reads_of_messages(statements)) == 1
+
+
+async def test_the_newest_messages_of_many_chats_are_two_reads(server: Server, statements: list[str]) -> None:
+    ada = await server.account()
+    others = [await server.account() for _ in range(20)]
+    for number in range(7):
+        for other in others:
+            sender, receiver = (ada, other) if number % 2 else (other, ada)
+            await sender.send(receiver, f"{number}")
+    last = await ada.send(others[0], "deleted")
+    await ada.call(functions.messages.DeleteMessages(id=[last.id]))
+    stranger = await server.account()
+    chats = [Peer.user(other.user_id) for other in (*others, stranger)]
+    statements.clear()
+    found = await server.store.messages.newest(ada.user_id, [*chats, chats[0]], 5)
+    assert len(statements) == 2
+    assert list(found) == chats
+    assert found[chats[-1]] == ()
+    for chat in chats[:-1]:
+        assert [box.text for box in found[chat]] == ["6", "5", "4", "3", "2"]
+        assert {(box.owner_user_id, box.peer) for box in found[chat]} == {(ada.user_id, chat)}
+    assert await server.store.messages.newest(ada.user_id, chats, 0) == {}
+    assert await server.store.messages.newest(ada.user_id, [], 5) == {}
+
+
+async def _arrange(device: Device, other: Device) -> None:
+    """Gives a chat everything that a list of chats shows beside its top message."""
+    named = other.peer(device)
+    allowed = types.InputPrivacyValueAllowUsers(
+        users=[types.InputUser(user_id=named.user_id, access_hash=named.access_hash)]
+    )
+    for key in (types.InputPrivacyKeyStatusTimestamp(), types.InputPrivacyKeyPhoneNumber()):
+        rules: list[types.TypeInputPrivacyRule] = [allowed, types.InputPrivacyValueDisallowAll()]
+        await other.call(functions.account.SetPrivacy(key=key, rules=rules))
+    peer = device.peer(other)
+    await device.call(
+        functions.contacts.AddContact(
+            id=types.InputUser(user_id=peer.user_id, access_hash=peer.access_hash),
+            first_name="Known",
+            last_name="",
+            phone="",
+        )
+    )
+    await device.call(functions.messages.SaveDraft(peer=peer, message="not yet"))
+    await device.call(functions.messages.SetHistoryTTL(peer=peer, period=86400))
+    settings = types.InputPeerNotifySettings(silent=True)
+    notify = types.InputNotifyPeer(peer=peer)
+    await device.call(functions.account.UpdateNotifySettings(peer=notify, settings=settings))
+
+
+async def test_a_list_of_chats_with_all_that_is_known_of_them_takes_no_more_statements(
+    server: Server, statements: list[str]
+) -> None:
+    ada = await server.account()
+    counts: list[int] = []
+    for number in (1, 2, 17):
+        for _ in range(number):
+            other = await server.account()
+            await other.send(ada)
+            await _arrange(ada, other)
+        await ada.dialogs()
+        statements.clear()
+        page = await ada.dialogs()
+        counts.append(len(statements))
+    assert len(page.dialogs) == len(page.messages) == 20
+    assert all(
+        dialog.draft and dialog.notify_settings.silent and dialog.ttl_period for dialog in page.dialogs
+    )
+    assert sum(bool(user.contact and user.phone) for user in page.users) == 20
+    assert counts == counts[:1] * 3
+    assert counts[0] <= 16

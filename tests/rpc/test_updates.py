@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 
@@ -9,7 +10,7 @@ import pytest
 
 from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
-from tests.rpc.chats import Refused, Replica, Server, fresh, running, same
+from tests.rpc.chats import Device, Refused, Replica, Server, fresh, running, same
 
 
 @pytest.fixture
@@ -155,3 +156,54 @@ async def test_there_are_no_channels(server: Server) -> None:
     )
     with pytest.raises(Refused, match="400 CHANNEL_INVALID"):
         await ada.call(question)
+
+
+async def test_polling_while_many_sends_are_in_flight_misses_nothing(
+    server: Server, postgres_dsn: str, redis_url: str, redis_prefix: str
+) -> None:
+    ada, bob = await server.account(), await server.account()
+    devices = [await server.device(ada.user), await server.device(bob.user)]
+    start = {device: await device.pts() for device in devices}
+    seen: dict[Device, list[int]] = {device: [] for device in devices}
+    sending = True
+    met = 0
+
+    async def send(sender: Device, receiver: Device, count: int) -> None:
+        for number in range(count):
+            await sender.send(receiver, f"{number}")
+
+    async def poll(device: Device) -> None:
+        nonlocal met
+        pts = start[device]
+        while True:
+            last_turn = not sending
+            answer = await device.difference(pts)
+            if isinstance(answer, types.updates.DifferenceEmpty):
+                if last_turn:
+                    break
+                continue
+            met += sending
+            seen[device] += [message.id for message in answer.new_messages]
+            sliced = isinstance(answer, types.updates.DifferenceSlice)
+            state = answer.intermediate_state if sliced else answer.state
+            assert state.pts > pts
+            pts = state.pts
+        assert pts == await device.pts()
+
+    # Bob sends through a process of his own: one process alone commits one batch after the other.
+    async with running(postgres_dsn, redis_url, redis_prefix, node=2) as second:
+        there = Device(second, bob.user, bob.caller.auth_key_id, bob.caller.session_id, bob.caller.layer)
+
+        async def send_everything() -> None:
+            nonlocal sending
+            await asyncio.gather(*(send(*pair, 20) for pair in [(ada, bob), (there, ada)] * 8))
+            sending = False
+
+        await asyncio.gather(send_everything(), *(poll(device) for device in devices))
+    for device, other in zip(devices, (bob, ada), strict=True):
+        everything: list[int] = []
+        while page := (await device.history(other, offset_id=min(everything, default=0))).messages:
+            everything += [message.id for message in page]
+        assert len(everything) == 320
+        assert sorted(seen[device]) == sorted(everything), "every message once"
+    assert met > 4, "messages came in while the devices asked"
