@@ -1,4 +1,4 @@
-"""What happens by itself at its time: scheduled messages are sent, expired ones deleted.
+"""What happens by itself at its time: scheduled messages are sent, expired ones deleted, new ones indexed.
 
 Guarantees: each happens once, by whichever process comes first, soon after its time as long as one lives;
 the store's leases see to that. Concurrency: one task for each kind, so that neither waits for the other.
@@ -33,7 +33,11 @@ class Timers:
     def start(self) -> None:
         """Starts the tasks."""
         loop = asyncio.get_running_loop()
-        turns = {"scheduled": self._store.scheduled.dispatch_due, "expiry": self._store.ttl.expire}
+        turns = {
+            "scheduled": self._store.scheduled.dispatch_due,
+            "expiry": self._store.ttl.expire,
+            "search": self._store.search.index_due,
+        }
         self._tasks = [loop.create_task(self._run(name, turn), name=name) for name, turn in turns.items()]
 
     async def stop(self) -> None:

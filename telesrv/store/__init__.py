@@ -46,6 +46,7 @@ from telesrv.store.profiles import ProfileStore
 from telesrv.store.receipts import ReadWriter
 from telesrv.store.redis import Redis
 from telesrv.store.scheduled import ScheduledStore
+from telesrv.store.search import SearchStore
 from telesrv.store.secrets import server_secret
 from telesrv.store.send import BatchWriter, outcome_name
 from telesrv.store.session_registry import SessionRegistry
@@ -112,6 +113,7 @@ class Store:
         self.contents = ContentStore(pool, self.events, marks)
         self.forwards = ForwardStore(pool)
         self.pinned_messages = PinnedMessageStore(pool, self.events, marks)
+        self.search = SearchStore(pool, marks, self.signals)
         self.ttl = TtlStore(pool, self.events, self.deletes, clock)
         self.scheduled = ScheduledStore(pool, self.events, self.messages, clock)
         self.dialogs = DialogStore(pool)

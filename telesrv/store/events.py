@@ -190,6 +190,9 @@ class EventLog:
         """Settles reservations, by user, whose events were committed, and wakes who waits for them."""
         self._ids.settle(grants.values())
         self._signals.committed(grants)
+        for grant in grants.values():
+            if grant.box_ids:
+                self._signals.grew(grant.user_id, grant.box_ids)
 
     async def abandon(self, grants: Iterable[Grant]) -> int:
         """Puts noops in place of the pts of *grants* that are not in the log; returns how many.

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from telesrv.domain.updates import bucket_of
+
+GROWN: Final = 128
+"""After so many new messages of an account they are indexed for the search."""
+_MOST_GROWN: Final = 100_000
 
 
 class Signals:
@@ -18,10 +23,29 @@ class Signals:
     def __init__(self) -> None:
         self._woken: set[int] = set()
         self._waiters: set[asyncio.Future[None]] = set()
+        self._grown: dict[int, int] = {}
+        """How many messages accounts got from this process since they were last taken."""
+        self._due: dict[int, None] = {}
 
     def committed(self, user_ids: Iterable[int]) -> None:
         """Wakes whoever waits for the buckets of *user_ids*."""
         self.wake(bucket_of(user_id) for user_id in user_ids)
+
+    def grew(self, user_id: int, messages: int) -> None:
+        """Counts new messages of an account."""
+        if len(self._grown) >= _MOST_GROWN:
+            self._grown.clear()  # a search finds by itself what is not indexed
+            self._due.clear()
+        self._grown[user_id] = grown = self._grown.get(user_id, 0) + messages
+        if grown >= GROWN:
+            self._due[user_id] = None
+
+    def take_grown(self) -> int | None:
+        """Returns an account that got `GROWN` messages, and counts it anew; None when there is none."""
+        for user_id in self._due:
+            del self._due[user_id], self._grown[user_id]
+            return user_id
+        return None
 
     def wake(self, buckets: Iterable[int]) -> None:
         """Wakes whoever waits for *buckets*."""

@@ -33,6 +33,8 @@ OWNERS = {
     "history_ttl": "bucket",
     "default_history_ttl": "owner_user_id",
     "scheduled_messages": "bucket",
+    "search_terms": "owner_user_id",
+    "search_marks": "owner_user_id",
 }
 """The partitioned tables and the column that every statement on them gives."""
 OVER_ALL_BUCKETS = {"SQL_STATS", "SQL_DUE", "SQL_IDLE"}

@@ -369,61 +369,6 @@ async def received_messages(ctx: Context, request: functions.messages.ReceivedMe
     return nothing
 
 
-_NEVER_FOUND: Final = (
-    types.InputMessagesFilterPhotos,
-    types.InputMessagesFilterVideo,
-    types.InputMessagesFilterPhotoVideo,
-    types.InputMessagesFilterDocument,
-    types.InputMessagesFilterGif,
-    types.InputMessagesFilterVoice,
-    types.InputMessagesFilterMusic,
-    types.InputMessagesFilterChatPhotos,
-    types.InputMessagesFilterPhoneCalls,
-    types.InputMessagesFilterRoundVoice,
-    types.InputMessagesFilterRoundVideo,
-    types.InputMessagesFilterMyMentions,
-    types.InputMessagesFilterGeo,
-    types.InputMessagesFilterContacts,
-    types.InputMessagesFilterPoll,
-)
-"""What no message here is: such a search finds nothing, and that is the truth."""
-
-
-@handler(functions.messages.Search, stub=True)
-async def search(ctx: Context, request: functions.messages.Search) -> object:
-    """Finds nothing for what no message can be, and refuses to search texts rather than miss some.
-
-    Raises:
-        RpcError: 400 PEER_ID_INVALID, METHOD_NOT_SUPPORTED.
-
-    Spec: messages.search.
-    """
-    peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    if isinstance(request.filter, types.InputMessagesFilterPinned) and not request.q:
-        return await _pinned(ctx, request, peer)
-    if not isinstance(request.filter, _NEVER_FOUND):
-        raise bad_request("METHOD_NOT_SUPPORTED")
-    return types.messages.Messages(messages=[], topics=[], chats=[], users=[])
-
-
-async def _pinned(ctx: Context, request: functions.messages.Search, peer: Peer) -> object:
-    """Returns a page of the pinned messages of a chat."""
-    page = await ctx.store.pinned_messages.page(
-        ctx.user_id,
-        peer,
-        offset_id=max(request.offset_id, 0),
-        add_offset=request.add_offset,
-        limit=page_limit(request.limit),
-        max_id=max(request.max_id, 0),
-        min_id=max(request.min_id, 0),
-    )
-    users = await shown_users(ctx, user_ids_of(page.boxes) | {peer.id})
-    messages: list[types.TypeMessage] = [message_to_tl(box) for box in page.boxes]
-    if len(messages) == page.total:
-        return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
-    return types.messages.MessagesSlice(count=page.total, messages=messages, topics=[], chats=[], users=users)
-
-
 _SHOWN_ACTIONS: Final = (
     types.SendMessageTypingAction,
     types.SendMessageCancelAction,

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from telesrv.rpc.context import Context
 
 MAX_RANDOM_BYTES: Final = 1024
-MAX_FILTERS: Final = 32
 MAX_USERS: Final = 200
 
 f, t = functions, types
@@ -271,15 +270,6 @@ async def get_emoji_keywords(
     return t.EmojiKeywordsDifference(
         lang_code=request.lang_code[:64], from_version=version, version=max(version, 1), keywords=[]
     )
-
-
-@handler(f.messages.GetSearchCounters, stub=True)
-async def get_search_counters(
-    ctx: Context, request: functions.messages.GetSearchCounters
-) -> list[types.messages.SearchCounter]:
-    """Answers that the chat has no message of any of these kinds of media."""
-    peer_of(request.peer, ctx.user_id, ctx.secret)
-    return [t.messages.SearchCounter(filter=kind, count=0) for kind in request.filters[:MAX_FILTERS]]
 
 
 @handler(f.messages.GetDhConfig, stub=True)
