@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from datetime import datetime, timedelta
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pyrogram.connection import transport as transports
 from pyrogram.crypto import rsa
 
 from tests.clients.mirror import Mirror, describe
+from tests.clients.state import State
 
 CODE = "12345"
 FRAMINGS = {
@@ -52,6 +54,7 @@ class PyrogramPeer:
 
     def __init__(self, port: int, framing: str) -> None:
         self.mirror = Mirror()
+        self.state = State()
         self.user_id = 0
         self.user: Any = None
         transport = getattr(transports, FRAMINGS[framing])
@@ -69,13 +72,24 @@ class PyrogramPeer:
             options = {"connection_factory": Connection, "protocol_factory": transport}
         self.client = pyrogram.Client(
             "peer", api_id=1, api_hash="0" * 32, in_memory=True, device_model="pyrogram peer",
-            sleep_threshold=0, **options,
+            sleep_threshold=0, workers=1, **options,
         )  # fmt: skip
+        self._invoke = self.client.invoke
+        self.client.invoke = self._listen
         self.client.add_handler(pyrogram.handlers.RawUpdateHandler(self._on_update))
 
     async def _on_update(self, client: Any, update: Any, users: Any, chats: Any) -> None:
         self.mirror.apply(update)
+        self.state.apply(update)
         await self.mirror.changed()
+        await self.state.changed()
+
+    async def _listen(self, query: Any, *args: Any, **options: Any) -> Any:
+        """Makes a call of the client's, and keeps what it did."""
+        answer = await self._invoke(query, *args, **options)
+        self.state.answered(query, answer)
+        await self.state.changed()
+        return answer
 
     async def log_in(self, phone: str, first_name: str = "") -> int:
         await self.client.connect()
@@ -83,7 +97,7 @@ class PyrogramPeer:
         answer = await self.client.sign_in(phone, sent.phone_code_hash, CODE)
         if not isinstance(answer, pyrogram.types.User):
             answer = await self.client.sign_up(phone, sent.phone_code_hash, first_name)
-        self.user_id = answer.id
+        self.user_id = self.state.user_id = answer.id
         await self.client.invoke(raw.functions.updates.GetState())
         self.client.me = await self.client.get_me()
         await self.client.initialize()
@@ -185,6 +199,63 @@ class PyrogramPeer:
                 break
             state = answer.intermediate_state
         await self.client.initialize()
+
+    async def knows(self, count: int) -> bool:
+        return await self.state.knows(count)
+
+    async def comes_to(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        return await self.state.comes_to(wanted)
+
+    async def edit(self, user_id: int, message_id: int, text: str) -> None:
+        await self.client.edit_message_text(user_id, message_id, text)
+
+    async def forward(self, user_id: int, from_user_id: int, message_ids: list[int]) -> list[int]:
+        return [copy.id for copy in await self.client.forward_messages(user_id, from_user_id, message_ids)]
+
+    async def delete(self, user_id: int, message_ids: list[int], revoke: bool) -> None:
+        await self.client.delete_messages(user_id, message_ids, revoke=revoke)
+
+    async def delete_history(self, user_id: int, revoke: bool) -> None:
+        await self.client.delete_chat_history(user_id, revoke=revoke)
+
+    async def pin(self, user_id: int, message_id: int) -> None:
+        await self.client.pin_chat_message(user_id, message_id, both_sides=True)
+
+    async def unpin(self, user_id: int, message_id: int) -> None:
+        await self.client.unpin_chat_message(user_id, message_id)
+
+    async def pin_dialog(self, user_id: int) -> None:
+        peer = raw.types.InputDialogPeer(peer=await self.client.resolve_peer(user_id))
+        await self.client.invoke(raw.functions.messages.ToggleDialogPin(peer=peer, pinned=True))
+
+    async def archive(self, user_id: int) -> None:
+        await self.client.archive_chats(user_id)
+
+    async def save_draft(self, user_id: int, text: str) -> None:
+        peer = await self.client.resolve_peer(user_id)
+        await self.client.invoke(raw.functions.messages.SaveDraft(peer=peer, message=text))
+
+    async def mark_unread(self, user_id: int) -> None:
+        # What the client's own method sends is of another type than the schema has there.
+        peer = raw.types.InputDialogPeer(peer=await self.client.resolve_peer(user_id))
+        await self.client.invoke(raw.functions.messages.MarkDialogUnread(peer=peer, unread=True))
+
+    async def block(self, user_id: int) -> None:
+        await self.client.block_user(user_id)
+
+    async def schedule(self, user_id: int, text: str, after_s: int) -> int:
+        at = datetime.now() + timedelta(seconds=after_s)
+        return (await self.client.send_message(user_id, text, schedule_date=at)).id
+
+    async def send_scheduled(self, user_id: int, message_ids: list[int]) -> None:
+        peer = await self.client.resolve_peer(user_id)
+        await self.client.invoke(raw.functions.messages.SendScheduledMessages(peer=peer, id=message_ids))
+
+    async def rename(self, first_name: str, last_name: str) -> None:
+        await self.client.update_profile(first_name=first_name, last_name=last_name)
+
+    async def take_username(self, username: str) -> None:
+        await self.client.set_username(username)
 
     async def close(self) -> None:
         if self.client.is_initialized:
