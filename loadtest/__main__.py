@@ -27,7 +27,7 @@ def codec(
 
 @app.command()
 def store(
-    scenario: str = typer.Option("sends", help="What is done: sends, or mixed."),
+    scenario: str = typer.Option("sends", help="What is done: sends, mixed, or search."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON for programs instead of a table."),
 ) -> None:
     """The message store beside its floor, on scratch servers of its own.

@@ -21,7 +21,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from loadtest import floor, mixed, one_by_one
+from loadtest import floor, mixed, one_by_one, search
 from loadtest.report import Bar, Level, LoadSettings, Report, print_report, quiet_collector
 from loadtest.report import as_json as report_as_json
 from loadtest.world import FIRST_USER, SHIFT, add_accounts, messages, open_store, scratch_servers
@@ -307,6 +307,7 @@ async def sends(settings: LoadSettings, progress: Progress) -> Report:
 SCENARIOS: Final[dict[str, Callable[[LoadSettings, Progress], Coroutine[Any, Any, Report]]]] = {
     "sends": sends,
     "mixed": mixed.mixed,
+    "search": search.search,
 }
 """By the name that `--scenario` takes."""
 

@@ -29,7 +29,7 @@ from telesrv.store.ids import Want
 FIRST_USER = 10_000_000
 SHIFT = 1_000_000_000
 """From an account to the one that stands for it in the floor."""
-_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "nobody", "looks"]
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "nobody", "looks"]
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ def messages(users: Sequence[int], number: int, seed: int) -> Iterator[SendReque
     date = int(SystemClock().time())
     for i in range(number):
         sender, receiver = chance.sample(users, 2)
-        text = " ".join(chance.choices(_WORDS, k=chance.randint(2, 20)))
+        text = " ".join(chance.choices(WORDS, k=chance.randint(2, 20)))
         yield SendRequest(
             sender_user_id=sender,
             peer=Peer.user(receiver),

@@ -6,8 +6,8 @@ Case, accents and the presentation of emoji make no difference. A query of nothi
 for as it stands.
 
 The terms of a text are its words, the pairs of neighbours in its runs, and its symbols. Every part of a query
-that the text matches is the beginning of one of its terms, so that an index of terms in their order leaves no
-match out; what it finds is still to be compared with the text.
+that the text matches is the beginning of one of its terms, so that an index of terms leaves no match out;
+what it finds is still to be compared with the text.
 
 *Spec: messages.search*
 """
@@ -73,16 +73,16 @@ def _tokens(folded: str) -> Iterable[tuple[int, str]]:
             yield kind, token
 
 
-def terms_of(text: str, entities: Iterable[Entity] = ()) -> set[str]:
-    """Returns what a text is found by."""
+def terms_of(text: str) -> set[str]:
+    """Returns what a text is found by; of several texts, when blanks stand between them."""
     terms: set[str] = set()
-    for kind, token in _tokens(fold(text)):
-        if kind == 1:
-            terms.update(token[place : place + 2] for place in range(len(token)))
-        else:
-            terms.add(token[:MAX_TERM])
-    if has_link(entities):
-        terms.add(URL_TERM)
+    for run, word, other in set(_TOKEN.findall(fold(text))):
+        if word:
+            terms.add(word[:MAX_TERM])
+        elif run:
+            terms.update(run[place : place + 2] for place in range(len(run)))
+        elif _is_symbol(other):
+            terms.add(other)
     return terms
 
 

@@ -3,8 +3,8 @@
 Guarantees: an edit reaches every copy that still exists, and each of their owners has one event for it; an
 edit that is refused writes nothing. Of two edits at once the one that commits last stands everywhere.
 
-Rows are locked in the order of the sends: private_messages, message_boxes, search_terms, user_update_events,
-dispatch_outbox; within a table by key.
+Rows are locked in the order of the sends: private_messages, message_boxes, search_segments,
+user_update_events, dispatch_outbox; within a table by key.
 
 *Spec: messages.editMessage*
 """
@@ -27,7 +27,7 @@ from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
-from telesrv.store.search import add_terms
+from telesrv.store.search import add_edited
 
 # Whether one account has blocked another.
 SQL_BLOCKED_BY: Final = """
@@ -99,9 +99,7 @@ class EditStore:
             written = {row["owner_user_id"] for row in rows}
             if owner not in written:
                 raise MessageInvalid
-            await add_terms(
-                connection, [(side, number, text, entities) for side, number in sides if side in written]
-            )
+            await add_edited(connection, [key for key in sides if key[0] in written], text, entities)
             event = writer.add(
                 NewEvent(
                     owner,

@@ -5,12 +5,13 @@ right at once; what the index does not have yet is read itself, so that a fresh 
 send writes a row for the search; an edit writes the new terms in its own transaction. A search reads a
 bounded number of rows and says so (*inexact*) when there may be more.
 
-The terms of a message (domain/search.py) stand in the index by segments of 64 box_ids, each once a segment.
+The terms of messages (domain/search.py) stand in one row for a segment of 64 box_ids, each once.
 All messages of an owner up to its mark are indexed. The mark never passes a box whose pts is above the log's
 contiguous mark: below it no box can appear any more.
 
-Concurrency: any process may index any owner at any time; the same work done twice is the same rows. Rows are
-locked in the order search_terms, search_marks; within a table by key.
+Concurrency: any process may index any owner at any time; what is done twice makes segments longer, not wrong.
+Segments are locked in the order of their key by all, and who indexes an owner holds its mark: nobody waits in
+a ring.
 
 *Spec: messages.search; messages.searchGlobal*
 """
@@ -18,9 +19,8 @@ locked in the order search_terms, search_marks; within a table by key.
 # ruff: noqa: S608 - only the column list of this module is put in
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Final
 
 from telesrv.domain.messages import MAX_PAGE, Entity, MessageBox
@@ -37,8 +37,8 @@ BATCH: Final = 1_024
 """Messages indexed in one transaction."""
 _CATCH_UP: Final = 4
 """Batches that a search indexes itself when a lot is missing."""
-_CANDIDATES: Final = 100_000
-"""Entries of the index read for one term; one that has more does not narrow the search down."""
+_WINDOW: Final = 16_384
+"""Segments of the index that a search looks at below where it begins: a million messages."""
 _SEGMENTS: Final = 16
 """Segments read at once."""
 _SCAN: Final = 500
@@ -48,7 +48,6 @@ COUNT_ROWS: Final = 4_000
 """Messages that it looks at beyond that to count."""
 _MAX_ADD_OFFSET: Final = 100
 _MAX_ARCHIVED: Final = 10_000
-_ABOVE_ALL: Final = "\U0010ffff"
 
 _TEXT: Final = "b.box_id, b.peer_id, b.outgoing, b.date, b.text, b.entities"
 
@@ -94,31 +93,52 @@ JOIN message_boxes b ON b.owner_user_id = $1
     AND b.box_id > s.low AND b.box_id < s.high
 WHERE NOT b.deleted
 """
-# Finds the segments that have a term with a beginning.
-SQL_TERM: Final = """
-SELECT segment FROM search_terms
-WHERE owner_user_id = $1 AND term >= $2 AND term < $3 AND segment >= $4 AND segment <= $5 LIMIT $6
+# Finds the segments that have all of some terms, by their beginnings.
+SQL_HAVING: Final = """
+SELECT segment FROM search_segments
+WHERE owner_user_id = $1 AND segment >= $3 AND segment <= $4
+    AND (terms = '*'
+        OR NOT EXISTS (SELECT 1 FROM unnest($2::text[]) AS t(term) WHERE strpos(terms, term) = 0))
+ORDER BY segment
 """
 # Up to where an owner's messages are indexed, and the newest of them all.
 SQL_MARK: Final = """
 SELECT (SELECT box_id FROM search_marks WHERE owner_user_id = $1) AS mark,
     (SELECT max(box_id) FROM message_boxes WHERE owner_user_id = $1) AS newest
 """
-# Reads the texts that are to be indexed next.
+# Reads the texts that are to be indexed next, joined by segment, up to the first with a pts above $4.
 SQL_NEXT: Final = """
-SELECT box_id, pts, CASE WHEN deleted THEN '' ELSE text END AS text, entities FROM message_boxes
-WHERE owner_user_id = $1 AND box_id > $2 ORDER BY box_id LIMIT $3
+WITH n AS MATERIALIZED (
+    SELECT box_id, pts, CASE WHEN deleted THEN '' ELSE text END AS text,
+        coalesce(NOT deleted AND entities::text LIKE '%rl"%', false) AS linked
+    FROM message_boxes WHERE owner_user_id = $1 AND box_id > $2 ORDER BY box_id LIMIT $3
+)
+SELECT box_id >> 6 AS segment, string_agg(text, E'\\n') AS texts, bool_or(linked) AS linked,
+    max(box_id) AS last, count(*) AS boxes
+FROM n WHERE box_id < coalesce((SELECT min(box_id) FROM n WHERE pts > $4), 2147483647)
+GROUP BY 1 ORDER BY 1
 """
-# Adds terms to the index.
-SQL_ADD: Final = """
-INSERT INTO search_terms (owner_user_id, term, segment)
-SELECT owner, term, segment FROM unnest($1::bigint[], $2::text[], $3::int[]) AS q(owner, term, segment)
-ON CONFLICT (owner_user_id, term, segment) DO NOTHING
-"""
-# Moves an owner's mark, forward only.
-SQL_MOVE: Final = """
-INSERT INTO search_marks AS m (owner_user_id, box_id) VALUES ($1, $2)
+# Adds the terms of one owner's segments, and moves the mark, forward only; it does not wait for the disk,
+# since terms and mark are lost together.
+SQL_INDEX: Final = """
+WITH added AS (
+    INSERT INTO search_segments AS s (owner_user_id, segment, terms)
+    SELECT $1, segment, terms FROM unnest($2::int[], $3::text[]) AS q(segment, terms)
+    ON CONFLICT (owner_user_id, segment) DO UPDATE SET terms = CASE
+        WHEN length(s.terms) + length(excluded.terms) > 200000 THEN '*' ELSE s.terms || excluded.terms END
+    WHERE s.terms <> '*'
+)
+INSERT INTO search_marks AS m (owner_user_id, box_id)
+SELECT $1, $4 WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
 ON CONFLICT (owner_user_id) DO UPDATE SET box_id = GREATEST(m.box_id, excluded.box_id)
+"""
+# Adds terms to segments of several owners; a segment that was edited too often has all terms from then on.
+SQL_ADD: Final = """
+INSERT INTO search_segments AS s (owner_user_id, segment, terms)
+SELECT owner, segment, terms FROM unnest($1::bigint[], $2::int[], $3::text[]) AS q(owner, segment, terms)
+ON CONFLICT (owner_user_id, segment) DO UPDATE SET terms = CASE
+    WHEN length(s.terms) + length(excluded.terms) > 200000 THEN '*' ELSE s.terms || excluded.terms END
+WHERE s.terms <> '*'
 """
 # The chats in the archive.
 SQL_ARCHIVED: Final = """
@@ -126,19 +146,24 @@ SELECT peer_id FROM dialogs WHERE owner_user_id = $1 AND folder_id = 1 LIMIT $2
 """
 
 
-async def add_terms(connection: Connection, texts: Iterable[tuple[int, int, str, Iterable[Entity]]]) -> None:
-    """Adds the terms of some (owner, box_id, text, entities) to the index, in the caller's transaction.
+def _stored(text: str, linked: bool) -> str:
+    """Returns the terms of a text as they are stored."""
+    terms = terms_of(text)
+    if linked:
+        terms.add(URL_TERM)
+    return "".join(f"\n{term}" for term in terms)
 
-    Locks rows of search_terms, by key.
+
+async def add_edited(
+    connection: Connection, boxes: Sequence[tuple[int, int]], text: str, entities: Iterable[Entity]
+) -> None:
+    """Adds the terms of a new text of some (owner, box_id) to the index, in the caller's transaction.
+
+    Locks their segments, by key. The owners differ.
     """
-    rows = {
-        (owner, term, box_id >> SEGMENT_BITS)
-        for owner, box_id, text, entities in texts
-        for term in terms_of(text, entities)
-    }
-    if rows:
-        owners, terms, segments = zip(*sorted(rows), strict=True)
-        await connection.execute(SQL_ADD, owners, terms, segments)
+    stored = _stored(text, has_link(entities))
+    rows = sorted((owner, box_id >> SEGMENT_BITS) for owner, box_id in boxes)
+    await connection.execute(SQL_ADD, *zip(*rows, strict=True), [stored] * len(rows))
 
 
 @dataclass(slots=True)
@@ -149,6 +174,8 @@ class _Plan:
     """Beyond it every message is looked at."""
     segments: list[int] | None
     """Up to it only those of these segments, in rising order; None: all."""
+    cut: bool
+    """Whether segments were left out that are too far down."""
     archived: frozenset[int] | None
     """The chats that the folder has, or has not."""
 
@@ -178,7 +205,7 @@ class SearchStore:
             before = await self._pool.fetchval(SQL_BEFORE_DATE, *chat, request.max_date)
             upper = min(upper, (before or 0) + 1)
         anchor = min(request.offset_id, MAX_ID) if request.offset_id > 0 else MAX_ID
-        plan = await self._plan(request, lower, upper)
+        plan = await self._plan(request, lower, upper, min(upper, anchor))
         skip = max(0, -add_offset - limit)
         wanted = limit + add_offset
         older, cut_older = await self._matches(request, plan, lower, min(upper, anchor), wanted + 1)
@@ -190,8 +217,8 @@ class SearchStore:
             )
         page = [*reversed(newer[skip : max(0, -add_offset)]), *older[max(0, add_offset) : max(0, wanted)]]
         boxes = await self._boxes(request.owner, page)
-        inexact = cut_older or cut_newer
-        more = cut_older or len(older) > max(0, wanted)
+        inexact = cut_older or cut_newer or plan.cut
+        more = cut_older or plan.cut or len(older) > max(0, wanted)
         before_page = max(0, len(newer) + add_offset) if add_offset < 0 else len(newer) + add_offset
         total = len(older) + len(newer) + (1 if inexact else 0)
         return Found(boxes, total, min(before_page, total), inexact, more)
@@ -201,7 +228,7 @@ class SearchStore:
         found = {row["box_id"]: box_from_row(row) for row in rows}
         return tuple(found[box_id] for box_id in box_ids if box_id in found)
 
-    async def _plan(self, request: SearchRequest, lower: int, upper: int) -> _Plan:
+    async def _plan(self, request: SearchRequest, lower: int, upper: int, anchor: int) -> _Plan:
         archived = None
         if request.folder_id is not None:
             rows = await self._pool.fetch(SQL_ARCHIVED, request.owner, _MAX_ARCHIVED)
@@ -210,20 +237,14 @@ class SearchStore:
         if request.links:
             terms.append(URL_TERM)
         if not terms:
-            return _Plan(0, None, archived)
+            return _Plan(0, None, False, archived)
         mark = await self._caught_up(request.owner)
-        bounds = (lower >> SEGMENT_BITS, upper >> SEGMENT_BITS)
-        segments: set[int] | None = None
-        for term in terms:
-            rows = await self._pool.fetch(
-                SQL_TERM, request.owner, term, term + _ABOVE_ALL, *bounds, _CANDIDATES
-            )
-            if len(rows) < _CANDIDATES:
-                having = {row["segment"] for row in rows}
-                segments = having if segments is None else segments & having
-                if not segments:
-                    break
-        return _Plan(mark, None if segments is None else sorted(segments), archived)
+        floor = (min(anchor, mark) >> SEGMENT_BITS) - _WINDOW
+        lowest = max(lower >> SEGMENT_BITS, floor)
+        rows = await self._pool.fetch(
+            SQL_HAVING, request.owner, [f"\n{term}" for term in terms], lowest, upper >> SEGMENT_BITS
+        )
+        return _Plan(mark, [row["segment"] for row in rows], floor > lower >> SEGMENT_BITS, archived)
 
     async def _caught_up(self, owner: int) -> int:
         """Returns the owner's mark, moved as far as one search may."""
@@ -335,19 +356,17 @@ class SearchStore:
         """
         settled, _ = await self._marks.walk(owner)
         mark, _ = await self._mark(owner)
-        following = await self._pool.fetch(SQL_NEXT, owner, mark, BATCH)
-        rows = list(takewhile(lambda row: row["pts"] <= settled, following))
-        if not rows:
+        segments = await self._pool.fetch(SQL_NEXT, owner, mark, BATCH, settled)
+        if not segments:
             return 0
-        async with self._pool.transaction() as connection:
-            # a crash may take the terms back, and the mark with them
-            await connection.execute("SET LOCAL synchronous_commit = off")
-            await add_terms(
-                connection,
-                ((owner, row["box_id"], row["text"], entities_from_json(row["entities"])) for row in rows),
-            )
-            await connection.execute(SQL_MOVE, owner, rows[-1]["box_id"])
-        return len(rows)
+        await self._pool.execute(
+            SQL_INDEX,
+            owner,
+            [row["segment"] for row in segments],
+            [_stored(row["texts"], row["linked"]) for row in segments],
+            segments[-1]["last"],
+        )
+        return sum(row["boxes"] for row in segments)
 
     async def index_due(self) -> int:
         """Indexes the next messages of an owner who got many in this process; returns how many.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telesrv.domain.messages import Entity
-from telesrv.domain.search import MAX_QUERY, MAX_TERM, MAX_TERMS, URL_TERM, Query, fold, terms_of
+from telesrv.domain.search import MAX_QUERY, MAX_TERM, MAX_TERMS, URL_TERM, Query, fold, has_link, terms_of
 
 FOUND = [
     ("hel", "Hello there"),
@@ -96,7 +96,12 @@ def test_queries_are_bounded() -> None:
         assert not Query(odd).matches("anything")
 
 
-def test_links_have_a_term_of_their_own() -> None:
-    assert URL_TERM in terms_of("see a.example", [Entity("url", 4, 9)])
-    assert URL_TERM in terms_of("see", [Entity("textUrl", 0, 3, "https://a.example")])
-    assert terms_of("see", [Entity("bold", 0, 3)]) == {"see"}
+def test_links() -> None:
+    assert has_link([Entity("bold", 0, 3), Entity("url", 4, 9)])
+    assert has_link([Entity("textUrl", 0, 3, "https://a.example")])
+    assert not has_link([Entity("bold", 0, 3)])
+    assert URL_TERM not in terms_of(URL_TERM), "no text has this term"
+
+
+def test_terms_of_several_texts() -> None:
+    assert terms_of("one two\n你好\none") == terms_of("one two") | terms_of("你好")

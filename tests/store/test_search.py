@@ -14,14 +14,14 @@ from telesrv.store.ids import Want
 from telesrv.store.send import BatchWriter
 from telesrv.store.signals import GROWN
 from tests.store.test_plans import CHAT, explain, full_store, scans_of
-from tests.store.world import ANNA, BORIS, add_users, request, send, send_many
+from tests.store.world import ANNA, BORIS, DATE, add_users, request, send, send_many
 
 __all__ = ["full_store"]
 
 FILL = """
-INSERT INTO search_terms (owner_user_id, term, segment)
-SELECT owner, 'term' || term, segment
-FROM generate_series(1, 400) owner, generate_series(1, 100) term, generate_series(1, 4) segment;
+INSERT INTO search_segments (owner_user_id, segment, terms)
+SELECT owner, segment, E'\\nterm' || segment
+FROM generate_series(1, 400) owner, generate_series(1, 100) segment;
 INSERT INTO search_marks (owner_user_id, box_id) SELECT owner, 200 FROM generate_series(1, 8000) owner;
 """
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
@@ -31,8 +31,8 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "newer": (search.SQL_NEWER, (7, 50, MAX_ID, 10)),
     "chat segments": (search.SQL_CHAT_SEGMENTS, (*CHAT, [0, 63], [64, 128])),
     "segments": (search.SQL_SEGMENTS, (7, [0, 63], [64, 128])),
-    "term": (search.SQL_TERM, (7, "term1", "term2", 0, 100, 10)),
-    "next": (search.SQL_NEXT, (7, 100, 10)),
+    "having": (search.SQL_HAVING, (7, ["\nterm1"], 0, 50)),
+    "next": (search.SQL_NEXT, (7, 100, 10, 300)),
     "archived": (search.SQL_ARCHIVED, (7, 10)),
     "mark": (search.SQL_MARK, (7,)),
 }
@@ -50,7 +50,7 @@ async def texts(store: Store, owner: int, q: str, **fields: object) -> list[str]
 async def test_plans(full_store: Store) -> None:
     async with full_store.pool.acquire() as connection:
         await connection.execute(FILL)
-        await connection.execute("VACUUM ANALYZE search_terms, search_marks")
+        await connection.execute("VACUUM ANALYZE search_segments, search_marks")
     for name, (sql, args) in ONE_OWNER.items():
         plan = await explain(full_store, sql, *args)
         scans = scans_of(plan)
@@ -59,9 +59,9 @@ async def test_plans(full_store: Store) -> None:
         for table in {re.sub(r"_p\d+$", "", scan["Relation Name"]) for scan in scans}:
             of_table = {s["Relation Name"] for s in scans if s["Relation Name"].startswith(f"{table}_p")}
             assert len(of_table) == 1, (name, scans)
-        if name.endswith(("older", "newer", "next")):
+        if name.endswith(("older", "newer")):
             assert not [node for node in plan if node["Node Type"] == "Sort"], (name, plan)
-    for sql, args in ((search.SQL_ADD, ([7], ["x"], [1])), (search.SQL_MOVE, (7, 300))):
+    for sql, args in ((search.SQL_ADD, ([7], [1], ["x"])), (search.SQL_INDEX, (7, [1], ["x"], 300))):
         plan = await explain(full_store, sql, *args)
         assert not scans_of(plan)
         assert plan[0]["Conflict Resolution"] in ("NOTHING", "UPDATE")
@@ -71,14 +71,14 @@ async def test_a_send_writes_nothing_for_the_search(store: Store) -> None:
     await add_users(store, ANNA, BORIS)
     await send_many(store, ANNA, BORIS, GROWN - 1)
     assert await store.search.index_due() == 0
-    assert await store.pool.fetchval("SELECT count(*) FROM search_terms") == 0
+    assert await store.pool.fetchval("SELECT count(*) FROM search_segments") == 0
     await send(store, ANNA, BORIS, "the last one")
     assert [await store.search.index_due() for _ in range(3)] == [GROWN, GROWN, 0]
     for owner in (ANNA, BORIS):
         assert await texts(store, owner, "last") == ["the last one"]
         assert len(await texts(store, owner, "messag")) == 10
-        terms = await store.pool.fetchval("SELECT count(*) FROM search_terms WHERE owner_user_id = $1", owner)
-        assert terms < 2 * GROWN, "a term stands once a segment"
+        terms = await store.pool.fetch("SELECT terms FROM search_segments WHERE owner_user_id = $1", owner)
+        assert max(row["terms"].count("\nmessage") for row in terms) == 1, "a term stands once a segment"
 
 
 async def test_the_mark_waits_for_messages_under_way(store: Store) -> None:
@@ -126,14 +126,30 @@ async def test_a_search_looks_at_a_bounded_number_of_messages(
     assert (await find(store, ANNA, "nowhere")).inexact is False
 
 
-async def test_a_common_term_does_not_narrow_the_search_down(
+async def test_what_is_far_down_is_found_from_further_down(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(search, "_WINDOW", 1)
     await add_users(store, ANNA, BORIS)
-    await send_many(store, ANNA, BORIS, 130)
+    await send_many(store, ANNA, BORIS, 300)
+    assert await store.search.index(ANNA) == 300
+    found = await find(store, ANNA, "message", limit=100)
+    assert found.inexact and found.more and len(found.boxes) == 100
+    rest = await find(store, ANNA, "message", limit=100, offset_id=150)
+    assert [box.box_id for box in rest.boxes[:3]] == [149, 148, 147]
+    assert (await find(store, ANNA, "message", limit=1, offset_id=60)).boxes[0].box_id == 59
+
+
+async def test_a_segment_that_is_edited_for_ever_stays_bounded(store: Store) -> None:
+    await add_users(store, ANNA, BORIS)
+    sent = await send(store, ANNA, BORIS, "first")
+    for number in range(60):
+        text = " ".join(f"{number}x{word}" for word in range(600))
+        await store.edits.edit(ANNA, Peer.user(BORIS), sent.box.box_id, text, (), date=DATE)
     await store.search.index(ANNA)
-    monkeypatch.setattr(search, "_CANDIDATES", 2)
-    assert await texts(store, ANNA, "mes 12", limit=3) == ["message 129", "message 128", "message 127"]
+    assert await store.pool.fetchval("SELECT max(length(terms)) FROM search_segments") < 200_000
+    assert (await find(store, ANNA, "59x7 59x8")).total == 1
+    assert (await find(store, ANNA, "58x7")).total == 0
 
 
 async def test_what_was_never_indexed_is_indexed_by_the_search(

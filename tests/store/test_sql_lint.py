@@ -33,7 +33,7 @@ OWNERS = {
     "history_ttl": "bucket",
     "default_history_ttl": "owner_user_id",
     "scheduled_messages": "bucket",
-    "search_terms": "owner_user_id",
+    "search_segments": "owner_user_id",
     "search_marks": "owner_user_id",
 }
 """The partitioned tables and the column that every statement on them gives."""
