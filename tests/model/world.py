@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import asyncpg
 import redis.asyncio
 
 from telesrv import tl
 from telesrv.clock import FakeClock
+from telesrv.domain.errors import Unavailable
 from telesrv.domain.users import ClientInfo
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import Push
@@ -28,6 +30,14 @@ from tests.model.actions import REFUSALS, Chooser
 from tests.rpc.chats import Device, Refused, Replica, Server, Sessions, fresh, same
 
 ACCOUNTS = 4
+FLOOD, BUSY = 420, 500
+RESERVATION_S = 60
+"""Longer than any writer has."""
+BREAK = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+CHECKED_EVERY = 100
 REMEMBERED = 40
 """How many of the last actions a failure tells of."""
 
@@ -144,7 +154,7 @@ class Living:
 class World:
     """What the model test drives."""
 
-    def __init__(self, servers: list[Server], seed: int, connection: Any, prefix: str) -> None:
+    def __init__(self, servers: list[Server], seed: int, connection: Any, prefix: str, breaker: Any) -> None:
         self.servers = servers
         self.clock = servers[0].clock
         self.choose = random.Random(seed)
@@ -156,6 +166,7 @@ class World:
         self.done: dict[str, int] = {}
         self._connection = connection
         self._prefix = prefix
+        self._breaker = breaker
 
     async def populate(self) -> None:
         """Makes the accounts, each with a device in each process."""
@@ -191,8 +202,10 @@ class World:
             await self._flush()
         elif chance < 0.10:
             await self._deliver()
+        elif chance < 0.19:
+            await self._at_once()
         elif chance < 0.20:
-            await asyncio.gather(*(self._call() for _ in range(self.choose.randrange(2, 6))))
+            await self._break()
         else:
             await self._call()
         if self.choose.random() < 0.2:
@@ -222,8 +235,8 @@ class World:
         accounts, gaps = await self.servers[0].store.gaps.find()
         assert gaps == [] and accounts >= ACCOUNTS
 
-    async def _call(self) -> None:
-        living = self.choose.choice(self.devices)
+    async def _call(self, living: Living | None = None) -> None:
+        living = living or self.choose.choice(self.devices)
         method = self.chooser.call(living.device, living.replica, self.everybody)
         name = method.CONSTRUCTOR_NAME
         self._note(f"{living.device.user_id}/{living.device.caller.auth_key_id} {method}")
@@ -231,11 +244,58 @@ class World:
             answer = await living.device.call(method)
         except Refused as error:
             self._note(f"  refused: {error}")
-            assert error.type in REFUSALS or error.code == 420, error
+            if error.code == BUSY:
+                living.there = False  # whatever became of the call
+            else:
+                assert error.type in REFUSALS or error.code == FLOOD, error
             return
         self.done[name] = self.done.get(name, 0) + 1
         for pts, pts_count in _moves(answer):
             living.answered.update(range(pts - pts_count + 1, pts + 1))
+
+    async def _at_once(self) -> None:
+        """Makes several calls at once, of a few devices, while one that only asks keeps asking."""
+        some = self.choose.sample(self.devices, 3)
+        calls = [self._call(self.choose.choice(some)) for _ in range(self.choose.randrange(2, 9))]
+        asking = self.choose.choice(self.devices).device
+        asked = self.asked[asking.user_id]
+        await asyncio.gather(*calls, asked.catch_up(asking, pts_limit=self.choose.choice([None, 2])))
+
+    async def _break(self) -> None:
+        """Makes several calls at once and breaks off some, or all that PostgreSQL was doing for them."""
+        some = self.choose.sample(self.devices, 5)
+        tasks = {asyncio.create_task(self._call(living)): living for living in some}
+        for _ in range(self.choose.randrange(1, 40)):
+            await asyncio.sleep(0)
+        if self._flag():
+            self._note("the links to PostgreSQL break")
+            await self._breaker.execute(BREAK)
+        else:
+            self._note("calls are broken off")
+            for task in self.choose.sample(list(tasks), 3):
+                task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for living, outcome in zip(some, outcomes, strict=True):
+            if isinstance(outcome, asyncio.CancelledError):
+                living.there = False  # whatever became of the call
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        await self._recover()
+
+    async def _recover(self) -> None:
+        """Lets what was broken off come to an end, and its reservations be filled."""
+        for server in self.servers:
+            for device in self.everybody:
+                await server.store.sends.settled(device.user_id)
+                await server.store.reads.settled(device.user_id)
+        for _ in range(4):
+            self.clock.advance(RESERVATION_S)
+            for server in self.servers:
+                with suppress(Unavailable):  # a link that it finds broken: the next one goes on
+                    await server.store.updates.sweep()
+
+    def _flag(self) -> bool:
+        return self.choose.random() < 0.5
 
     async def _toggle(self, living: Living) -> None:
         """Takes a device away, or brings it back: then it asks for what it missed."""
@@ -326,11 +386,12 @@ async def run(postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int, s
         AssertionError: something disagreed; it tells the seed and the last actions.
     """
     connection = redis.asyncio.Redis.from_url(redis_url)
+    breaker = await asyncpg.connect(postgres_dsn)
     world: World | None = None
     step = 0
     try:
         async with processes(postgres_dsn, redis_url, redis_prefix) as servers:
-            world = World(servers, seed, connection, redis_prefix)
+            world = World(servers, seed, connection, redis_prefix, breaker)
             await world.populate()
             for step in range(1, steps + 1):
                 await world.step()
@@ -341,7 +402,5 @@ async def run(postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int, s
         told = "\n".join(world.log) if world is not None else ""
         raise AssertionError(f"seed {seed}, step {step}: {error}\n{told}") from error
     finally:
+        await breaker.close()
         await connection.aclose()
-
-
-CHECKED_EVERY = 50
