@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 import sys
 import tempfile
 import time
@@ -21,6 +22,14 @@ import structlog
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
+
+from telesrv.platform import EmbeddedServers, migrate
+from telesrv.platform.postgres import UNSAFE_FAST
+
+MODEL_SHARE = 0.2
+"""Of the time: for the model test, before the faults."""
+MODEL_STEPS = 2_000
+MODEL_PARTITIONS = 4
 
 
 def run(*, minutes: float, seed: int, only: str) -> int:
@@ -44,6 +53,8 @@ def run(*, minutes: float, seed: int, only: str) -> int:
     logging.getLogger("telethon").setLevel(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     directory = Path(tempfile.mkdtemp(prefix="telesrv-soak-"))
+    if not only and not _modelled(seed, time.monotonic() + 60 * minutes * MODEL_SHARE):
+        return 1
     soak = _Soak(campaigns.Campaign, plan, seed, time.monotonic() + 60 * minutes)
     print(f"seed {seed}, up to {minutes:g} minutes, {len(plan)} faults a round, in {directory}", flush=True)
     world = worlds.World(directory)
@@ -57,6 +68,34 @@ def run(*, minutes: float, seed: int, only: str) -> int:
         return 0
     print(f"again: make soak MINUTES={minutes:g} SEED={seed}; the server's log: {world.server.log_file}")
     return 1
+
+
+def _modelled(seed: int, until: float) -> bool:
+    """Runs the model test with one seed after the other; returns whether all ways of knowing agreed."""
+    model = importlib.import_module("tests.model.world")
+    count = 0
+    while time.monotonic() < until:
+        try:
+            asyncio.run(_model(model, seed + count))
+        except AssertionError as error:
+            print(f"model: BROKEN  {error}\nagain: make soak SEED={seed + count}")
+            return False
+        count += 1
+    print(f"model: {count} runs of {MODEL_STEPS} steps agreed, seeds from {seed} on", flush=True)
+    return True
+
+
+async def _model(model: Any, seed: int) -> None:
+    """One run on stores of its own."""
+    with tempfile.TemporaryDirectory(prefix="telesrv-model-") as name:
+        os.chmod(name, 0o711)  # noqa: S103 - the account that PostgreSQL runs as must get in
+        servers = EmbeddedServers(Path(name), postgres_settings=UNSAFE_FAST)
+        try:
+            endpoints = await servers.start()
+            await migrate(endpoints.postgres_dsn, MODEL_PARTITIONS)
+            await model.run(endpoints.postgres_dsn, endpoints.redis_url, "model:", seed, MODEL_STEPS)
+        finally:
+            await servers.stop()
 
 
 class _Soak:
