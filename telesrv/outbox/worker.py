@@ -83,12 +83,16 @@ class OutboxDispatcher:
 
     async def _run(self, own: frozenset[int]) -> None:
         outbox = self._store.outbox
-        # What is leased to this number now was lost track of: the store went away during a batch.
-        await outbox.release_leases(self._node.number, own)
+        interruptions = -1
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
-            buckets = await outbox.due(own)
+            buckets: set[int] = set()
             while not self._stopping.is_set():
+                if outbox.interruptions != interruptions:
+                    # What is leased to this number now was lost track of: nothing is under way here.
+                    interruptions = outbox.interruptions
+                    await outbox.release_leases(self._node.number, own)
+                    buckets = await outbox.due(own)
                 # A full batch leaves more behind it; a bucket with less is looked at when it is woken again.
                 buckets = {bucket for bucket in sorted(buckets) if await self._dispatch_bucket(bucket)}
                 if buckets:

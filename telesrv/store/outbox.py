@@ -191,6 +191,15 @@ class OutboxStore:
         self._next_user: dict[int, int] = {}
         self._turns: dict[int, int] = {}
 
+    @property
+    def interruptions(self) -> int:
+        """Changes when the server may have been restarted, and with it forgotten the latest `done`.
+
+        `done` does not wait for its commit to be on disk. After a crash of the server its rows are there
+        again, leased as they were: whoever claimed them calls `release_leases` for its own number.
+        """
+        return self._pool.ended.connections
+
     async def claim(self, bucket: int, limit: int | None = None) -> list[OutboxItem]:
         """Returns the next rows of a bucket, leased, by account and pts, with their events and boxes.
 

@@ -69,6 +69,19 @@ class _WithinDeadline:
         self._pause_s = min(self._pause_s * 2, 0.5)
 
 
+class Ended:
+    """Counts the connections that ended: a change says that the server may have been restarted meanwhile."""
+
+    __slots__ = ("connections",)
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    def count(self, connection: Connection) -> None:
+        """Notes one more."""
+        self.connections += 1
+
+
 class Pool:
     """Lends connections; every wait is bounded.
 
@@ -79,6 +92,7 @@ class Pool:
         self._pool = pool
         self._wait_s = wait_s
         self._metrics = metrics
+        self.ended = Ended()
 
     @classmethod
     async def connect(
@@ -97,13 +111,19 @@ class Pool:
             Unavailable: the server did not answer within *wait_s*.
         """
         deadline = _WithinDeadline(wait_s, metrics)
+        ended = Ended()
+
+        async def init(connection: Connection) -> None:
+            await _init_connection(connection)
+            connection.add_termination_listener(ended.count)
+
         while True:
             try:
                 pool = await asyncpg.create_pool(
                     dsn,
                     min_size=min(min_conns, max_conns),
                     max_size=max_conns,
-                    init=_init_connection,
+                    init=init,
                     reset=_reset_connection,
                     command_timeout=command_timeout_s,
                     timeout=wait_s,
@@ -118,7 +138,9 @@ class Pool:
             except _AWAY as error:
                 await deadline.pause(error)
             else:
-                return cls(pool, wait_s, metrics)
+                made = cls(pool, wait_s, metrics)
+                made.ended = ended
+                return made
 
     async def close(self) -> None:
         """Closes every connection; those in use are given a few seconds."""
