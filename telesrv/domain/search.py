@@ -46,6 +46,9 @@ _VOWELS: Final = "\u0900-\u0dff"
 _DROPPED: Final = re.compile(f"[{_SIGNS}\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
 """Accents, optional vowels, joiners and what only changes how an emoji is shown."""
 _TOKEN: Final = re.compile(f"([{_RUN}]+)|((?:[^\\W_{_RUN}]|[{_VOWELS}])+)|(\\S)")
+_WORD: Final = re.compile(f"(?:[^\\W_{_RUN}]|[{_VOWELS}])+")
+_ASCII_WORD: Final = re.compile("[a-z0-9]+")
+_RUNS: Final = re.compile(f"[{_RUN}]+")
 _SHORT_I: Final = "\u0438\u0306"
 _WORD_BEFORE: Final = f"(?<![^\\W_{_RUN}])(?<![{_VOWELS}])"
 
@@ -75,14 +78,14 @@ def _tokens(folded: str) -> Iterable[tuple[int, str]]:
 
 def terms_of(text: str) -> set[str]:
     """Returns what a text is found by; of several texts, when blanks stand between them."""
-    terms: set[str] = set()
-    for run, word, other in set(_TOKEN.findall(fold(text))):
-        if word:
-            terms.add(word[:MAX_TERM])
-        elif run:
+    folded = fold(text)
+    ascii_only = folded.isascii()
+    words = set((_ASCII_WORD if ascii_only else _WORD).findall(folded))
+    terms = {word[:MAX_TERM] for word in words}
+    terms.update(filter(_is_symbol, set(folded)))
+    if not ascii_only:
+        for run in set(_RUNS.findall(folded)):
             terms.update(run[place : place + 2] for place in range(len(run)))
-        elif _is_symbol(other):
-            terms.add(other)
     return terms
 
 
