@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert settings.data_dir == Path("data")
     assert (settings.postgres_max_conns, settings.postgres_min_conns) == (50, 16)
     assert (settings.outbox_batch, settings.outbox_workers, settings.partitions) == (100, 2, 16)
-    assert (settings.message_rate_limit, settings.workers) == (30, 1)
+    assert (settings.message_rate_limit, settings.workers) == (30, os.cpu_count())
     assert settings.dev_auth_code is None and settings.postgres_dsn is None and settings.redis_url is None
 
 
@@ -83,7 +84,7 @@ def test_empty_means_unset(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         ("PARTITIONS", "5000", "at most 1024"),
         ("OUTBOX_INTERVAL", "soon", "500ms"),
         ("OUTBOX_INTERVAL", "0", "above 0"),
-        ("WORKERS", "4", "leave it at 1"),
+        ("WORKERS", "0", "at least 1"),
         ("MESSAGE_RATE_LIMIT", "-5", "0"),
         ("METRICS_LISTEN", "nowhere", "host:port"),
     ],
