@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help run migrate test test-clients test-tdesktop soak load fuzz fmt check check-gen gen facts clients
+.PHONY: help run migrate test test-clients test-tdesktop test-processes soak load fuzz fmt check check-gen gen facts clients
 
 help: ## this list
 	@echo 'telesrv: a chat server that Telegram clients can talk to.'
@@ -42,6 +42,9 @@ test-clients: $(VENV)/.dev clients ## only the tests with third-party clients as
 
 test-tdesktop: $(VENV)/.dev ## a stock Telegram Desktop under Xvfb, cut off from the network
 	$(PY) tests/support/isolate.py $(PY) -m pytest -m tdesktop tests/tdesktop $(ARGS)
+
+test-processes: $(VENV)/.dev ## workers killed, hung, robbed of their number and replaced under traffic
+	$(PY) -m pytest -m processes tests/processes $(ARGS)
 
 soak: $(VENV)/.dev ## break everything under load, for MINUTES=30; SEED=... repeats a run
 	$(PY) -m loadtest soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) $(ARGS)

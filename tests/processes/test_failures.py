@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import asyncpg
+import pytest
 import redis.asyncio
 
 from telesrv import tl
@@ -17,6 +18,8 @@ from tests.clients.telethon_peer import TelethonPeer
 from tests.processes.conftest import MakePerson
 from tests.processes.person import PHONES, Person, until
 from tests.support.running import RunningServer
+
+pytestmark = pytest.mark.processes
 
 
 def send_code() -> functions.auth.SendCode:
