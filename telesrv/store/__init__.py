@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from telesrv.clock import Clock
 from telesrv.store.accounts import AccountStore
+from telesrv.store.action_bars import ActionBarStore
 from telesrv.store.auth_keys import AuthKeyStore
+from telesrv.store.blocks import BlockStore
 from telesrv.store.codes import CodeStore
 from telesrv.store.committer import Committer
 from telesrv.store.compat import CompatStore
@@ -153,6 +155,8 @@ class Store:
         self.unread_marks = UnreadMarkStore(pool, self.events, clock)
         self.top_peers = TopPeerStore(pool, clock)
         self.contacts = ContactStore(pool, self.events, self.limits, self.users, clock)
+        self.action_bars = ActionBarStore(pool, self.events, clock)
+        self.blocks = BlockStore(pool, self.events, self.users, clock)
         self.compat = CompatStore(pool, clock)
 
     @classmethod

@@ -1,10 +1,10 @@
-"""Address books and blocks: the owner's view, and what it makes true for the other side.
+"""Address books: the owner's view, and what it makes true for the other side.
 
 Guarantees: both sides' rows of a contact are written in one statement in the order of their key, so that
 two accounts that add each other at the same time end as mutual contacts; every change that the owner's
 other devices, or the other side's, must hear of is in their log in the same transaction.
 
-*Spec: Contacts; Blocking users*
+*Spec: Contacts*
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 from telesrv.clock import Clock
 from telesrv.domain.contacts import (
     LOOKUPS_PER_DAY,
-    MAX_BLOCKED_PAGE,
     MAX_CONTACTS,
     MAX_FOUND,
     MAX_IMPORT,
@@ -24,12 +23,14 @@ from telesrv.domain.contacts import (
 )
 from telesrv.domain.errors import FloodWait, PeerInvalid, Unavailable
 from telesrv.domain.messages import Entity
-from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.phones import maybe_phone
-from telesrv.domain.privacy import Rules, allows
+from telesrv.domain.privacy import Rules
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Contact, ImportOutcome
+from telesrv.store.action_bars import shows_phone
+from telesrv.store.blocks import SQL_BLOCKED_USERS
 from telesrv.store.boxes import entities_to_json
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore
@@ -39,8 +40,6 @@ from telesrv.store.users import SQL_KNOWN, UserStore, contact_from_row
 _Columns: TypeAlias = list[list[Any]]
 Contacts: TypeAlias = list[Contact]
 UserIds: TypeAlias = list[int]
-Blocked: TypeAlias = list[tuple[Peer, int]]
-"""Peers, and when each was blocked."""
 
 TRIES: Final = 8
 DAY_S: Final = 86_400
@@ -52,10 +51,6 @@ MAX_NAMED: Final = 100
 # Finds the accounts of phone numbers.
 SQL_PHONES: Final = """
 SELECT phone, user_id FROM phone_numbers WHERE phone = ANY($1::text[])
-"""
-# Which of some accounts exist and are not deleted.
-SQL_EXISTING: Final = """
-SELECT user_id FROM users WHERE user_id = ANY($1::bigint[]) AND NOT deleted
 """
 # How many entries the owner's address book has.
 SQL_COUNT: Final = """
@@ -121,16 +116,6 @@ ORDER BY first_name, last_name, contact_user_id LIMIT $4
 SQL_SEARCH_USERNAMES: Final = """
 SELECT user_id FROM usernames WHERE username >= $1 AND username < $1 || '~' ORDER BY username LIMIT $2
 """
-# Closes or opens the action bars of some chats, or only locks what the owner knows of the other sides.
-SQL_HIDE_BARS: Final = """
-INSERT INTO contacts (owner_user_id, contact_user_id, bar_hidden)
-SELECT owner_user_id, contact_user_id, hidden
-FROM unnest($1::bigint[], $2::bigint[], $3::boolean[]) AS bar(owner_user_id, contact_user_id, hidden)
-ORDER BY owner_user_id, contact_user_id
-ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET
-    bar_hidden = contacts.bar_hidden OR EXCLUDED.bar_hidden
-RETURNING contact_user_id, listed, phone_shared, bar_hidden
-"""
 # Writes down a note about a contact.
 SQL_SET_NOTE: Final = """
 UPDATE contacts SET note = $3, note_entities = $4::text::jsonb
@@ -140,42 +125,6 @@ WHERE owner_user_id = $1 AND contact_user_id = $2 AND listed RETURNING contact_u
 SQL_LISTED: Final = """
 SELECT contact_user_id FROM contacts
 WHERE owner_user_id = $1 AND listed AND contact_user_id = ANY($2::bigint[])
-"""
-# Blocks peers; those that are blocked already are missing from the answer.
-SQL_BLOCK: Final = """
-INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
-SELECT owner_user_id, peer_type, peer_id, created_at
-FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[])
-    AS block(owner_user_id, peer_type, peer_id, created_at)
-ORDER BY owner_user_id, peer_type, peer_id
-ON CONFLICT DO NOTHING RETURNING peer_id
-"""
-# Unblocks peers; those that were not blocked are missing from the answer.
-SQL_UNBLOCK: Final = """
-DELETE FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
-RETURNING peer_id
-"""
-# Whom of a kind the owner has blocked.
-SQL_ALL_BLOCKED: Final = """
-SELECT peer_id FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 ORDER BY peer_id
-"""
-# Whether the owner has blocked a peer.
-SQL_IS_BLOCKED: Final = """
-SELECT 1 FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
-"""
-# Reads whom the owner has blocked, the newest first.
-SQL_BLOCKED_PAGE: Final = """
-SELECT peer_type, peer_id, created_at FROM contact_blocks WHERE owner_user_id = $1
-ORDER BY created_at DESC, peer_type, peer_id OFFSET $2 LIMIT $3
-"""
-# How many the owner has blocked.
-SQL_BLOCKED_COUNT: Final = """
-SELECT count(*) FROM contact_blocks WHERE owner_user_id = $1
-"""
-# Which of some peers the owner has blocked.
-SQL_BLOCKED_USERS: Final = """
-SELECT peer_id FROM contact_blocks
-WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
 """
 
 
@@ -276,7 +225,7 @@ class _MutualityMovedError(Exception):
 
 
 class ContactStore:
-    """Address books, search among accounts, blocks."""
+    """Address books, and search among accounts."""
 
     def __init__(
         self, pool: Pool, events: EventLog, limits: LimitStore, users: UserStore, clock: Clock
@@ -356,7 +305,7 @@ class ContactStore:
         Raises:
             PeerInvalid: no such account, or the owner's own.
         """
-        if not await self._exist(owner_user_id, [user_id]):
+        if not await self._users.may_be_listed(owner_user_id, [user_id]):
             raise PeerInvalid
         entities = to_json(entities_to_json(note_entities)) if note else None
         entry = _Entry(user_id, first_name, last_name, "", share_phone, note, entities)
@@ -448,86 +397,6 @@ class ContactStore:
 
         await self._events.transact([owner_user_id], body)
 
-    async def hide_bar(
-        self, owner_user_id: int, user_id: int, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
-        """Closes the action bar of a chat, on all devices of the owner. False when it was closed already."""
-        rows = await self._pool.fetch(SQL_KNOWN, owner_user_id, [user_id])
-        if rows and rows[0]["bar_hidden"]:
-            return False
-
-        async def body(conn: Connection, writer: EventWriter) -> bool:
-            [row] = await conn.fetch(SQL_HIDE_BARS, [owner_user_id], [user_id], [True])
-            writer.add(
-                NewEvent(
-                    owner_user_id,
-                    EventKind.PEER_SETTINGS,
-                    int(self._clock.time()),
-                    Peer.user(user_id),
-                    payload=action_bar(
-                        listed=row["listed"], phone_shared=row["phone_shared"], blocked=False, hidden=True
-                    ),
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
-                )
-            )
-            return True
-
-        return await self._events.transact([owner_user_id], body)
-
-    async def block(
-        self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
-        """Blocks a peer: nothing it sends reaches the owner. False when it was blocked already.
-
-        Raises:
-            PeerInvalid: no such account, or the owner's own.
-        """
-        if peer.type is not PeerType.USER or not await self._exist(owner_user_id, [peer.id]):
-            raise PeerInvalid
-        if await self.is_blocked(owner_user_id, peer):
-            return False
-        return await self._set_blocked(owner_user_id, [peer.id], True, auth_key_id, session_id)
-
-    async def unblock(
-        self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
-        """Lets a peer's messages through again. False when it was not blocked."""
-        if not await self.is_blocked(owner_user_id, peer):
-            return False
-        return await self._set_blocked(owner_user_id, [peer.id], False, auth_key_id, session_id)
-
-    async def set_blocked(
-        self, owner_user_id: int, user_ids: Collection[int], *, auth_key_id: int = 0, session_id: int = 0
-    ) -> None:
-        """Blocks exactly these accounts and nobody else; in parts when very many change, each one whole.
-
-        Raises:
-            PeerInvalid: one does not exist, or is the owner's own; nothing was changed.
-        """
-        wanted = sorted(set(user_ids))
-        rows = await self._pool.fetch(SQL_ALL_BLOCKED, owner_user_id, PeerType.USER)
-        now = [row["peer_id"] for row in rows]
-        new = sorted(set(wanted) - set(now))
-        if new and not await self._exist(owner_user_id, new):
-            raise PeerInvalid
-        for changed, blocked in ((sorted(set(now) - set(wanted)), False), (new, True)):
-            for start in range(0, len(changed), MAX_NAMED):
-                part = changed[start : start + MAX_NAMED]
-                await self._set_blocked(owner_user_id, part, blocked, auth_key_id, session_id)
-
-    async def is_blocked(self, owner_user_id: int, peer: Peer) -> bool:
-        """Tells whether the owner has blocked *peer*."""
-        return await self._pool.fetchval(SQL_IS_BLOCKED, owner_user_id, peer.type, peer.id) is not None
-
-    async def blocked(self, owner_user_id: int, offset: int, limit: int) -> tuple[Blocked, int]:
-        """Returns a page of (peer, when it was blocked), the newest first, and how many there are in all."""
-        total = int(await self._pool.fetchval(SQL_BLOCKED_COUNT, owner_user_id))
-        rows = await self._pool.fetch(
-            SQL_BLOCKED_PAGE, owner_user_id, max(0, offset), max(0, min(limit, MAX_BLOCKED_PAGE))
-        )
-        return [(Peer(PeerType(row["peer_type"]), row["peer_id"]), row["created_at"]) for row in rows], total
-
     async def _list(
         self, owner_user_id: int, entries: Sequence[_Entry], auth_key_id: int, session_id: int
     ) -> None:
@@ -588,7 +457,7 @@ class ContactStore:
         for user_id in change.bars:
             bar = action_bar(
                 listed=own[user_id]["listed"],
-                phone_shared=_shows_phone(own[user_id], change.phone_rules),
+                phone_shared=shows_phone(own[user_id], change.phone_rules),
                 blocked=user_id in blocked_ids,
                 hidden=own[user_id]["bar_hidden"],
             )
@@ -597,92 +466,3 @@ class ContactStore:
             tell_owner(EventKind.USER_CHANGED, Peer.user(user_id), {})
         for user_id in change.mutual:
             writer.add(NewEvent(user_id, EventKind.CONTACTS_RESET, now, payload={"user_ids": [owner]}))
-
-    async def _exist(self, owner_user_id: int, user_ids: Sequence[int]) -> bool:
-        """Tells whether all are accounts that the owner may list or block."""
-        if owner_user_id in user_ids or SERVICE_USER_ID in user_ids:
-            return False
-        return len(await self._pool.fetch(SQL_EXISTING, list(user_ids))) == len(set(user_ids))
-
-    async def _set_blocked(
-        self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, auth_key_id: int, session_id: int
-    ) -> bool:
-        """Blocks or unblocks accounts, and tells of the action bars that change by it."""
-        rules = await self._users.phone_rules(owner_user_id)
-        for _ in range(TRIES):
-            known = {
-                row["contact_user_id"]: row
-                for row in await self._pool.fetch(SQL_KNOWN, owner_user_id, list(user_ids))
-            }
-            bars = {user_id for user_id in user_ids if _bar_depends_on_block(known.get(user_id), rules)}
-            change = _BlockChange(owner_user_id, user_ids, blocked, bars, rules, auth_key_id, session_id)
-            users = [owner_user_id] * (len(user_ids) + len(bars))
-            try:
-                return await self._events.transact(users, lambda *args, c=change: self._apply_block(c, *args))
-            except _MutualityMovedError:
-                continue
-        raise Unavailable("an address book that kept changing")
-
-    async def _apply_block(self, change: _BlockChange, conn: Connection, writer: EventWriter) -> bool:
-        now = int(self._clock.time())
-        owner, user_ids = change.owner_user_id, sorted(change.user_ids)
-        owners = [owner] * len(user_ids)
-        # The rows of `contacts` are locked before those of the blocks, as when an entry is written.
-        rows = await conn.fetch(SQL_HIDE_BARS, owners, user_ids, [False] * len(user_ids))
-        own = {row["contact_user_id"]: row for row in rows}
-        rules = change.phone_rules
-        if {user_id for user_id in user_ids if _bar_depends_on_block(own[user_id], rules)} != change.bars:
-            raise _MutualityMovedError
-        if change.blocked:
-            kinds = [int(PeerType.USER)] * len(user_ids)
-            done = await conn.fetch(SQL_BLOCK, owners, kinds, user_ids, [now] * len(user_ids))
-        else:
-            done = await conn.fetch(SQL_UNBLOCK, owner, PeerType.USER, user_ids)
-        changed = sorted(row["peer_id"] for row in done)
-        for user_id in changed:
-            events = [(EventKind.PEER_BLOCKED, {"blocked": change.blocked})]
-            if user_id in change.bars:
-                row = own[user_id]
-                bar = action_bar(
-                    listed=row["listed"], phone_shared=_shows_phone(row, rules), blocked=change.blocked
-                )
-                events.append((EventKind.PEER_SETTINGS, bar))
-            for kind, payload in events:
-                writer.add(
-                    NewEvent(
-                        owner,
-                        kind,
-                        now,
-                        Peer.user(user_id),
-                        payload=payload,
-                        exclude_auth_key_id=change.auth_key_id,
-                        exclude_session_id=change.session_id,
-                    )
-                )
-        return bool(changed)
-
-
-@dataclass(frozen=True, slots=True)
-class _BlockChange:
-    """One write of blocks, and whose action bars were seen to change by it."""
-
-    owner_user_id: int
-    user_ids: Sequence[int]
-    blocked: bool
-    bars: set[int]
-    phone_rules: Rules
-    auth_key_id: int
-    session_id: int
-
-
-def _shows_phone(row: Any, rules: Rules) -> bool:
-    """Tells whether the owner of the row of `contacts` shows the other side the phone number."""
-    shared: bool = row["phone_shared"]
-    return shared or allows(rules, row["contact_user_id"], contact=row["listed"])
-
-
-def _bar_depends_on_block(row: Any, rules: Rules) -> bool:
-    """Tells whether the action bar of a chat is another one when the other side is blocked."""
-    if row is None:
-        return True
-    return not row["bar_hidden"] and not (row["listed"] and _shows_phone(row, rules))

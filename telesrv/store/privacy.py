@@ -8,16 +8,13 @@ devices learn of them; the event itself says what they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, TypeAlias
+from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.privacy import DEFAULTS, PrivacyKey, Rules, rules_from_json, rules_to_json
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
-
-UserIds: TypeAlias = frozenset[int]
 
 # Reads the rules of one key.
 SQL_GET: Final = """
@@ -27,10 +24,6 @@ SELECT rules FROM privacy_rules WHERE user_id = $1 AND key = $2
 SQL_SET: Final = """
 INSERT INTO privacy_rules (user_id, key, rules) VALUES ($1, $2, $3::jsonb)
 ON CONFLICT (user_id, key) DO UPDATE SET rules = excluded.rules
-"""
-# Which of some accounts exist and are not deleted.
-SQL_EXISTING: Final = """
-SELECT user_id FROM users WHERE user_id = ANY($1::bigint[]) AND NOT deleted
 """
 
 
@@ -78,10 +71,3 @@ class PrivacyStore:
 
         await self._events.transact([user_id], body)
         return True
-
-    async def existing(self, user_ids: Collection[int]) -> UserIds:
-        """Returns those of the accounts that rules may name."""
-        if not user_ids:
-            return frozenset()
-        rows = await self._pool.fetch(SQL_EXISTING, list(user_ids))
-        return frozenset(row["user_id"] for row in rows)

@@ -44,6 +44,10 @@ SELECT {USER_COLUMNS} FROM users WHERE user_id = ANY($1::bigint[])
 SQL_USER: Final = f"""
 SELECT {USER_COLUMNS} FROM users WHERE user_id = $1
 """
+# Which of some accounts exist and are not deleted.
+SQL_EXISTING: Final = """
+SELECT user_id FROM users WHERE user_id = ANY($1::bigint[]) AND NOT deleted
+"""
 # Reads the privacy rules that some accounts have set.
 SQL_RULES: Final = """
 SELECT user_id, key, rules FROM privacy_rules WHERE user_id = ANY($1::bigint[])
@@ -183,6 +187,18 @@ class UserStore:
             for user_id, view in views.items()
             if not view.user.deleted and (view.may(PrivacyKey.ADDED_BY_PHONE) or view.contact is not None)
         }
+
+    async def existing(self, user_ids: Collection[int]) -> frozenset[int]:
+        """Returns those of the accounts that exist and are not deleted."""
+        if not user_ids:
+            return frozenset()
+        return frozenset(row["user_id"] for row in await self._pool.fetch(SQL_EXISTING, list(user_ids)))
+
+    async def may_be_listed(self, owner_user_id: int, user_ids: Collection[int]) -> bool:
+        """Tells whether all are accounts that the owner may have in the address book, or block."""
+        if owner_user_id in user_ids or SERVICE_USER_ID in user_ids:
+            return False
+        return await self.existing(user_ids) == set(user_ids)
 
     async def phone_rules(self, user_id: int) -> Rules:
         """Returns who sees the account's phone number by its own rules."""

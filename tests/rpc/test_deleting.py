@@ -98,7 +98,7 @@ async def test_who_blocked_the_caller_is_not_reached(server: Server) -> None:
     pair = await Pair.of(server)
     ada, bob = pair.ada, pair.bob
     sent = await ada.send(bob, "seen")
-    await server.store.contacts.block(bob.user_id, Peer.user(ada.user_id))
+    await server.store.blocks.block(bob.user_id, Peer.user(ada.user_id))
     alone = await ada.send(bob, "unseen")
     for call in (delete(ada, [sent.id], revoke=True), clear(ada, bob, revoke=True)):
         with pytest.raises(Refused, match="403 DELETE_MESSAGES_FORBIDDEN"):

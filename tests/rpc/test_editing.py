@@ -92,10 +92,10 @@ async def test_an_edit_that_changes_nothing_or_is_not_allowed(server: Server) ->
         with pytest.raises(Refused, match=f"{error}$"):
             await edit(device, to, box_id, **fields)
     assert (await ada.pts(), await bob.pts()) == before
-    await server.store.contacts.block(bob.user_id, Peer.user(ada.user_id))
+    await server.store.blocks.block(bob.user_id, Peer.user(ada.user_id))
     with pytest.raises(Refused, match="403 EDIT_MESSAGES_FORBIDDEN"):
         await edit(ada, bob, sent.id)
-    await server.store.contacts.unblock(bob.user_id, Peer.user(ada.user_id))
+    await server.store.blocks.unblock(bob.user_id, Peer.user(ada.user_id))
     server.clock.advance(EDIT_TIME_S + 1)
     with pytest.raises(Refused, match="400 MESSAGE_EDIT_TIME_EXPIRED"):
         await edit(ada, bob, sent.id)

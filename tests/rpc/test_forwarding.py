@@ -169,7 +169,7 @@ async def test_nothing_is_forwarded_to_who_blocked_the_caller(server: Server) ->
 
     ada, bob = await server.account(), await server.account()
     sent = await ada.send(ada, "note")
-    await server.store.contacts.block(bob.user_id, Peer.user(ada.user_id))
+    await server.store.blocks.block(bob.user_id, Peer.user(ada.user_id))
     before = await bob.pts()
     await forward(ada, ada, bob, [sent.id])
     assert len((await ada.history(bob)).messages) == 1

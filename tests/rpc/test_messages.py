@@ -118,7 +118,7 @@ async def test_a_reply_names_each_sides_own_id(server: Server) -> None:
 
 async def test_a_blocked_sender_sees_nothing_of_it(server: Server) -> None:
     ada, bob = await server.account(), await server.account()
-    await server.store.contacts.block(bob.user_id, Peer.user(ada.user_id))
+    await server.store.blocks.block(bob.user_id, Peer.user(ada.user_id))
     before = await bob.pts()
     sent = await ada.send(bob, "hello?")
     assert [message.id for message in (await ada.history(bob)).messages] == [sent.id]

@@ -190,19 +190,19 @@ async def test_search_finds_contacts_by_name_and_others_by_username(store: Store
 async def test_blocks_are_the_owners_and_told_once(store: Store, clock: FakeClock) -> None:
     ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
     first = int(clock.time())
-    assert await store.contacts.block(ann, Peer.user(bob), auth_key_id=3, session_id=4)
-    assert not await store.contacts.block(ann, Peer.user(bob))
-    assert await store.contacts.is_blocked(ann, Peer.user(bob))
-    assert not await store.contacts.is_blocked(bob, Peer.user(ann))
+    assert await store.blocks.block(ann, Peer.user(bob), auth_key_id=3, session_id=4)
+    assert not await store.blocks.block(ann, Peer.user(bob))
+    assert await store.blocks.has(ann, Peer.user(bob))
+    assert not await store.blocks.has(bob, Peer.user(ann))
     clock.advance(5)
-    assert await store.contacts.block(ann, Peer.user(cid))
+    assert await store.blocks.block(ann, Peer.user(cid))
     both = [(Peer.user(cid), first + 5), (Peer.user(bob), first)]
-    assert await store.contacts.blocked(ann, 0, 10) == (both, 2)
-    assert await store.contacts.blocked(ann, 1, 10) == (both[1:], 2)
-    assert await store.contacts.blocked(ann, -1, -1) == ([], 2)
-    assert await store.contacts.unblock(ann, Peer.user(bob))
-    assert not await store.contacts.unblock(ann, Peer.user(bob))
-    assert await store.contacts.blocked(ann, 0, 10) == (both[:1], 1)
+    assert await store.blocks.page(ann, 0, 10) == (both, 2)
+    assert await store.blocks.page(ann, 1, 10) == (both[1:], 2)
+    assert await store.blocks.page(ann, -1, -1) == ([], 2)
+    assert await store.blocks.unblock(ann, Peer.user(bob))
+    assert not await store.blocks.unblock(ann, Peer.user(bob))
+    assert await store.blocks.page(ann, 0, 10) == (both[:1], 1)
     assert await log(store, ann) == [
         (EventKind.PEER_BLOCKED, bob, {"blocked": True}),
         (EventKind.PEER_SETTINGS, bob, NO_BAR),
@@ -217,14 +217,14 @@ async def test_blocks_are_the_owners_and_told_once(store: Store, clock: FakeCloc
 async def test_a_bar_that_does_not_change_is_not_told(store: Store) -> None:
     ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
     await store.contacts.add(ann, bob, "Bob", "", share_phone=True)
-    assert await store.contacts.hide_bar(ann, cid)
-    assert not await store.contacts.hide_bar(ann, cid)
+    assert await store.action_bars.hide(ann, cid)
+    assert not await store.action_bars.hide(ann, cid)
     await store.privacy.set(ann, PrivacyKey.PHONE_NUMBER, (Rule(RuleKind.DISALLOW_ALL),))
     before = len(await log(store, ann))
     for user_id in (bob, cid):
-        await store.contacts.block(ann, Peer.user(user_id))
+        await store.blocks.block(ann, Peer.user(user_id))
     assert [kind for kind, _, _ in (await log(store, ann))[before:]] == [EventKind.PEER_BLOCKED] * 2
-    await store.contacts.unblock(ann, Peer.user(cid))
+    await store.blocks.unblock(ann, Peer.user(cid))
     await store.contacts.add(ann, cid, "Cid", "")
     kind, peer_id, bar = (await log(store, ann))[-1]
     assert (kind, peer_id, bar) == (EventKind.PEER_SETTINGS, cid, NO_BAR | {"share_contact": True})
@@ -232,11 +232,11 @@ async def test_a_bar_that_does_not_change_is_not_told(store: Store) -> None:
 
 async def test_the_whole_block_list_is_set(store: Store) -> None:
     ann, bob, cid, dan = await people(store, "Ann", "Bob", "Cid", "Dan")
-    await store.contacts.block(ann, Peer.user(bob))
-    await store.contacts.block(ann, Peer.user(cid))
+    await store.blocks.block(ann, Peer.user(bob))
+    await store.blocks.block(ann, Peer.user(cid))
     before = len(await log(store, ann))
-    await store.contacts.set_blocked(ann, [cid, dan, dan])
-    assert {peer.id for peer, _ in (await store.contacts.blocked(ann, 0, 10))[0]} == {cid, dan}
+    await store.blocks.set(ann, [cid, dan, dan])
+    assert {peer.id for peer, _ in (await store.blocks.page(ann, 0, 10))[0]} == {cid, dan}
     told = [(kind, peer_id) for kind, peer_id, _ in (await log(store, ann))[before:]]
     assert told == [
         (EventKind.PEER_BLOCKED, bob),
@@ -246,9 +246,9 @@ async def test_the_whole_block_list_is_set(store: Store) -> None:
     ]
     for wrong in (ann, 1, SERVICE_USER_ID):
         with pytest.raises(PeerInvalid):
-            await store.contacts.set_blocked(ann, [bob, wrong])
-    await store.contacts.set_blocked(ann, [])
-    assert await store.contacts.blocked(ann, 0, 10) == ([], 0)
+            await store.blocks.set(ann, [bob, wrong])
+    await store.blocks.set(ann, [])
+    assert await store.blocks.page(ann, 0, 10) == ([], 0)
 
 
 async def test_a_note_is_the_owners_and_goes_with_the_entry(store: Store) -> None:
@@ -286,12 +286,12 @@ async def test_who_may_not_be_blocked(store: Store) -> None:
         Peer(PeerType.CHANNEL, 5),
     ):
         with pytest.raises(PeerInvalid):
-            await store.contacts.block(ann, peer)
+            await store.blocks.block(ann, peer)
 
 
 async def test_blocking_at_once_changes_once(store: Store) -> None:
     ann, bob = await people(store, "Ann", "Bob")
-    outcomes = await asyncio.gather(*(store.contacts.block(ann, Peer.user(bob)) for _ in range(6)))
+    outcomes = await asyncio.gather(*(store.blocks.block(ann, Peer.user(bob)) for _ in range(6)))
     assert outcomes.count(True) == 1
     kinds = [kind for kind, _, _ in await log(store, ann)]
     assert kinds.count(EventKind.PEER_BLOCKED) == 1

@@ -81,7 +81,7 @@ async def test_presence_is_hidden_from_whom_one_blocked(store: Store, clock: Fak
     until = int(clock.time()) + 60
     await store.presence.set_online(ann, until)
     await store.presence.set_online(bob, until)
-    await store.contacts.block(ann, Peer.user(bob))
+    await store.blocks.block(ann, Peer.user(bob))
     seen_by_bob, seen_by_ann = await view(store, bob, ann), await view(store, ann, bob)
     assert seen_by_bob.presence == Presence()
     assert not seen_by_bob.blocked

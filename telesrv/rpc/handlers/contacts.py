@@ -242,7 +242,7 @@ async def block(ctx: Context, request: functions.contacts.Block) -> bool:
     """Blocks an account: nothing it sends reaches the caller. There are no stories to block it from."""
     peer = _blockable(ctx, request.id)
     if not request.my_stories_from:
-        await ctx.store.contacts.block(ctx.user_id, peer)
+        await ctx.store.blocks.block(ctx.user_id, peer)
     return True
 
 
@@ -251,7 +251,7 @@ async def unblock(ctx: Context, request: functions.contacts.Unblock) -> bool:
     """Undoes a block."""
     peer = _blockable(ctx, request.id)
     if not request.my_stories_from:
-        await ctx.store.contacts.unblock(ctx.user_id, peer)
+        await ctx.store.blocks.unblock(ctx.user_id, peer)
     return True
 
 
@@ -262,7 +262,7 @@ async def set_blocked(ctx: Context, request: functions.contacts.SetBlocked) -> b
         raise bad_request("LIMIT_INVALID")
     peers = [_blockable(ctx, peer) for peer in request.id]
     if not request.my_stories_from:
-        await ctx.store.contacts.set_blocked(ctx.user_id, [peer.id for peer in peers])
+        await ctx.store.blocks.set(ctx.user_id, [peer.id for peer in peers])
     return True
 
 
@@ -273,7 +273,7 @@ async def get_blocked(ctx: Context, request: functions.contacts.GetBlocked) -> t
         return types.contacts.Blocked(blocked=[], chats=[], users=[])
     offset = min(max(request.offset, 0), MAX_ID)
     limit = min(max(request.limit, 0), MAX_BLOCKED_PAGE)
-    page, total = await ctx.store.contacts.blocked(ctx.user_id, offset, limit)
+    page, total = await ctx.store.blocks.page(ctx.user_id, offset, limit)
     blocked: list[types.TypePeerBlocked] = [
         types.PeerBlocked(peer_id=peer_to_tl(peer), date=date) for peer, date in page
     ]

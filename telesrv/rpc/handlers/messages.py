@@ -403,7 +403,7 @@ async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> obj
     if peer.id in (ctx.user_id, SERVICE_USER_ID) or not isinstance(request.action, _SHOWN_ACTIONS):
         return True
     await ctx.store.limits.hit("messages:typing", ctx.user_id, TYPING_PER_MINUTE, RATE_PERIOD_S)
-    if not await ctx.store.contacts.is_blocked(peer.id, Peer.user(ctx.user_id)):
+    if not await ctx.store.blocks.has(peer.id, Peer.user(ctx.user_id)):
         update = types.UpdateUserTyping(user_id=ctx.user_id, action=request.action)
         await ctx.sessions.push_transient(peer.id, update)
     return True

@@ -43,5 +43,5 @@ async def hide_peer_settings_bar(ctx: Context, request: functions.messages.HideP
         return True
     if await view_of(ctx, peer.id) is None:
         raise bad_request("PEER_ID_INVALID")
-    await ctx.store.contacts.hide_bar(ctx.user_id, peer.id)
+    await ctx.store.action_bars.hide(ctx.user_id, peer.id)
     return True

@@ -98,7 +98,7 @@ def _flags_to_tl(flags: AccountFlags) -> types.GlobalPrivacySettings:
 async def _existing(ctx: Context, rules: Rules) -> Rules:
     """Returns the rules without the accounts that are gone."""
     named = frozenset[int]().union(*(rule.user_ids for rule in rules))
-    there = await ctx.store.privacy.existing(named)
+    there = await ctx.store.users.existing(named)
     kept = (
         replace(rule, user_ids=rule.user_ids & there) if rule.user_ids else rule
         for rule in rules
