@@ -254,6 +254,11 @@ class DialogStore:
         others = [peer for peer in wanted if peer not in found]
         return replace(page, drafts={**page.drafts, **await drafts_of(self._pool, owner, others)})
 
+    async def folder_id(self, owner: int, peer: Peer) -> int:
+        """Returns the folder in which the owner has the chat; 0, the main list, also when there is none."""
+        rows = await self._pool.fetch(SQL_FOR_PEERS, owner, peer.type, [peer.id])
+        return rows[0]["folder_id"] if rows else 0
+
     async def unread_total(self, owner: int) -> int:
         """Returns how many messages the owner has not read."""
         return int(await self._pool.fetchval(SQL_UNREAD_TOTAL, owner))

@@ -189,6 +189,10 @@ class ScheduledStore:
         rows = await self._pool.fetch(SQL_CHAT, bucket_of(owner), owner, peer.type, peer.id, wanted)
         return [message_from_row(row) for row in rows]
 
+    async def any_waiting(self, owner: int, peer: Peer) -> bool:
+        """Tells whether messages of a chat wait."""
+        return bool(await self._pool.fetchval(SQL_COUNT, bucket_of(owner), owner, peer.type, peer.id))
+
     async def edit(
         self,
         owner: int,

@@ -50,6 +50,8 @@ async def get_full_user(ctx: Context, request: functions.users.GetFullUser) -> t
     )
     full = user_full_to_tl(view, settings)
     full.can_pin_message = True
+    full.has_scheduled = await ctx.store.scheduled.any_waiting(ctx.user_id, peer)
+    full.folder_id = await ctx.store.dialogs.folder_id(ctx.user_id, peer) or None
     full.pinned_msg_id = await ctx.store.pinned_messages.newest(ctx.user_id, peer) or None
     full.ttl_period = (await ctx.store.ttl.periods(ctx.user_id, [peer.id])).get(peer.id)
     return types.users.UserFull(full_user=full, chats=[], users=[user_to_tl(view, ctx.secret, ctx.now())])
