@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from telesrv.domain.contacts import action_bar
 from telesrv.domain.phones import maybe_phone
-from telesrv.domain.usernames import is_valid_username, username_key
+from telesrv.domain.usernames import RESERVED, is_reserved_username, is_valid_username, username_key
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,27 @@ def test_good_usernames(name: str) -> None:
 )
 def test_bad_usernames(name: str) -> None:
     assert not is_valid_username(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(RESERVED),
+        "Telegram",
+        "telegram_support",
+        "TelegramSupport",
+        "support24",
+        "te_le_gram",
+        "@ADMIN_1",
+    ],
+)
+def test_names_of_the_service_are_reserved(name: str) -> None:
+    assert is_reserved_username(name)
+
+
+@pytest.mark.parametrize("name", ["annie", "admiral", "supporter_of_ada", "telegramma", "sysadmin", "12345"])
+def test_names_that_only_look_like_it_are_not(name: str) -> None:
+    assert not is_reserved_username(name)
 
 
 def test_a_username_is_one_name_in_any_case() -> None:

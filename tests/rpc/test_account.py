@@ -58,7 +58,7 @@ async def test_a_username_has_one_owner(server: Server) -> None:
         await bob.call(functions.account.UpdateUsername(username="COUNTESS"))
     with pytest.raises(Refused, match="400 USERNAME_NOT_MODIFIED"):
         await ada.call(functions.account.UpdateUsername(username="countess"))
-    for bad in ("abc", "1abcdef", "ab__cdef", "a" * 33, "null\0null", "ünicode"):
+    for bad in ("abc", "1abcdef", "ab__cdef", "a" * 33, "null\0null", "ünicode", "Telegram", "support_24"):
         for method in (functions.account.UpdateUsername, functions.account.CheckUsername):
             with pytest.raises(Refused, match="400 USERNAME_INVALID"):
                 await ada.call(method(username=bad))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from telesrv.domain.usernames import is_valid_username
+from telesrv.domain.usernames import is_reserved_username, is_valid_username
 from telesrv.domain.users import Authorization
 from telesrv.mtproto.exchange import DH_BYTES, DH_G, DH_PRIME
 from telesrv.rpc import fields
@@ -93,7 +93,11 @@ async def update_profile(ctx: Context, request: functions.account.UpdateProfile)
 
 @handler(functions.account.CheckUsername)
 async def check_username(ctx: Context, request: functions.account.CheckUsername) -> bool:
-    """Tells whether the name may be taken."""
+    """Tells whether the name may be taken.
+
+    Raises:
+        RpcError: 400 USERNAME_INVALID, also for one by which somebody would pass for the service.
+    """
     _check_username(request.username)
     await ctx.store.limits.hit("account:username", ctx.user_id, CHECKS_PER_MINUTE, 60)
     return await ctx.store.accounts.username_free(request.username)
@@ -101,7 +105,11 @@ async def check_username(ctx: Context, request: functions.account.CheckUsername)
 
 @handler(functions.account.UpdateUsername)
 async def update_username(ctx: Context, request: functions.account.UpdateUsername) -> types.User:
-    """Takes the name, or gives the present one up when it is empty."""
+    """Takes the name, or gives the present one up when it is empty.
+
+    Raises:
+        RpcError: 400 USERNAME_INVALID, USERNAME_OCCUPIED, USERNAME_NOT_MODIFIED.
+    """
     if request.username:
         _check_username(request.username)
     await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
@@ -135,7 +143,7 @@ async def update_device_locked(ctx: Context, request: functions.account.UpdateDe
 
 
 def _check_username(username: str) -> None:
-    if not is_valid_username(username):
+    if not is_valid_username(username) or is_reserved_username(username):
         raise bad_request("USERNAME_INVALID")
 
 
