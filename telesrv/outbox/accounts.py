@@ -12,14 +12,13 @@ found again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from telesrv.clock import Clock
-from telesrv.domain.errors import Unavailable
+from telesrv.outbox.turns import Turns
 from telesrv.rpc.audience import tell_presence
 from telesrv.rpc.context import SessionControl
 from telesrv.store import Store
@@ -73,30 +72,18 @@ class AccountKeeper:
         self._away: dict[int, tuple[float, int]] = {}
         """Since when a link is missed: by the monotonic clock, and in unix seconds."""
         self._idle_at = clock.monotonic() + IDLE_EVERY_S
-        self._task: asyncio.Task[None] | None = None
+        self._turns = Turns(patience_s=0)
 
     def start(self) -> None:
         """Starts the task."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._turns.begin("the keeper of accounts", self.look, LOOK_S)
 
     async def stop(self) -> None:
         """Ends the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._turns.stop()
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                await self.look()
-            except Unavailable as error:
-                log.warning("the keeper of accounts waits for its store", problem=str(error))
-            except Exception:
-                log.exception("keeping accounts failed; it goes on")
-
-    async def look(self) -> None:
-        """Does what is due now.
+    async def look(self) -> bool:
+        """Does all that is due now; False, as nothing is left.
 
         Raises:
             Unavailable: a server is away; what was not done is due again.
@@ -107,6 +94,7 @@ class AccountKeeper:
         if self._clock.monotonic() >= self._idle_at:
             self._idle_at = self._clock.monotonic() + IDLE_EVERY_S
             await self._delete_idle()
+        return False
 
     async def _look_for_gone(self) -> None:
         now, linked, held = self._clock.monotonic(), self._linked(), self._held()

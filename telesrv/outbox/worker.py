@@ -4,16 +4,15 @@ Guarantees: a row is deleted only after every session of the account in this pro
 mailbox; a push that fails is tried again with backoff and ends in the failed state that an operator sees.
 Per account, pushes go out in pts order while nothing fails, and never past a hole in pts. Concurrency:
 every bucket belongs to one worker, so no two workers push to one account. Lifecycle: `start`, then `stop`,
-which finishes the batch under way; a worker whose loop ends by a bug is logged and started again after a
-second.
+which finishes the batch under way.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import structlog
 
@@ -21,6 +20,7 @@ from telesrv.domain.errors import Unavailable
 from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxItem
 from telesrv.gateway.hub import SessionHub
 from telesrv.gateway.node import Node, PushNotTaken
+from telesrv.outbox.turns import Turns
 from telesrv.rpc.pushes import Push, PushBuilder
 from telesrv.store import Store
 
@@ -51,43 +51,27 @@ class OutboxDispatcher:
         self._node = node
         self._workers = workers
         self._interval_s = interval_s
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = asyncio.Event()
+        self._turns = Turns(_STOP_S)
 
     def start(self) -> None:
         """Starts the workers."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._supervise(index)) for index in range(self._workers)]
-        self._tasks.append(loop.create_task(self._sweep()))
+        for index in range(self._workers):
+            own = frozenset(range(index, OUTBOX_BUCKETS, self._workers))
+            self._turns.begin(f"outbox worker {index}", partial(self._run, own), _RESTART_DELAY_S)
+        self._turns.begin("the sweeper", self._sweep, _SWEEP_INTERVAL_S)
 
     async def stop(self) -> None:
         """Finishes the batches under way and ends the workers."""
-        self._stopping.set()
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=_STOP_S)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+        await self._turns.stop()
 
-    async def _supervise(self, index: int) -> None:
-        own = frozenset(range(index, OUTBOX_BUCKETS, self._workers))
-        while not self._stopping.is_set():
-            try:
-                await self._run(own)
-            except Unavailable as error:
-                log.warning("outbox waits for its store", worker=index, error=str(error))
-            except Exception:
-                log.exception("outbox worker failed; starting it again", worker=index)
-            await self._pause(_RESTART_DELAY_S)
-
-    async def _run(self, own: frozenset[int]) -> None:
+    async def _run(self, own: frozenset[int]) -> bool:
+        """Dispatches some buckets until it is told to stop: one turn, as long as nothing fails."""
         outbox = self._store.outbox
         interruptions = -1
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        stopping = asyncio.ensure_future(self._turns.stopping.wait())
         try:
             buckets: set[int] = set()
-            while not self._stopping.is_set():
+            while not self._turns.stopping.is_set():
                 if outbox.interruptions != interruptions:
                     # What is leased to this number now was lost track of: nothing is under way here.
                     interruptions = outbox.interruptions
@@ -101,29 +85,18 @@ class OutboxDispatcher:
                 await asyncio.wait({waking, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not waking.done():
                     waking.cancel()
-                    return
+                    break
                 buckets = waking.result() or await outbox.due(own)
         finally:
             stopping.cancel()
+        return False
 
-    async def _sweep(self) -> None:
+    async def _sweep(self) -> bool:
         """Fills what writers that died have left reserved."""
-        while not self._stopping.is_set():
-            try:
-                filled = await self._store.updates.sweep()
-            except Unavailable as error:
-                log.warning("the sweeper waits for its store", error=str(error))
-            except Exception:
-                log.exception("the sweeper failed; it goes on")
-            else:
-                if filled:
-                    log.warning("filled pts that a dead writer had reserved", count=filled)
-            await self._pause(_SWEEP_INTERVAL_S)
-
-    async def _pause(self, delay_s: float) -> None:
-        """Waits, or returns at once when the workers are to stop."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), delay_s)
+        filled = await self._store.updates.sweep()
+        if filled:
+            log.warning("filled pts that a dead writer had reserved", count=filled)
+        return False
 
     async def _dispatch_bucket(self, bucket: int) -> bool:
         """Pushes one batch; tells whether the bucket may hold more."""
