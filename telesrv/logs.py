@@ -6,10 +6,15 @@ in the same form, from warnings up.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
+from typing import Final
 
 import structlog
+
+SELDOM_S: Final = 1.0
+"""How often an event that clients cause in floods is told: a log stays readable, and no disk is filled."""
 
 
 def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **fields: object) -> None:
@@ -61,3 +66,39 @@ def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(level, logging.WARNING))
+
+
+class Seldom:
+    """An event that comes once or in floods: its first line is written at once, the next ones once a second.
+
+    Each line says by *count* how many it stands for, and otherwise speaks of the last of them; none is left
+    untold, except by a process that ends within that second. Concurrency: one event loop.
+    """
+
+    def __init__(
+        self, log: structlog.typing.FilteringBoundLogger, level: int, event: str, interval_s: float = SELDOM_S
+    ) -> None:
+        self._log = log
+        self._level = level
+        self._event = event
+        self._interval_s = interval_s
+        self._count = 0
+        self._fields: dict[str, object] = {}
+        self._pause: asyncio.TimerHandle | None = None
+
+    def tell(self, **fields: object) -> None:
+        """Notes that it happened."""
+        self._count += 1
+        self._fields = fields
+        if self._pause is None:
+            self._write()
+
+    def _write(self) -> None:
+        self._log.log(self._level, self._event, **self._fields, count=self._count)
+        self._count = 0
+        self._pause = asyncio.get_running_loop().call_later(self._interval_s, self._pause_over)
+
+    def _pause_over(self) -> None:
+        self._pause = None
+        if self._count:
+            self._write()

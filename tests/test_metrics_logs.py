@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+import structlog
+
+from telesrv.logs import Seldom
+from tests.support.waiting import until
 
 SCRIPT = """
 import logging, structlog
@@ -63,3 +68,27 @@ def test_lines_for_people(word: str) -> None:
 @pytest.mark.parametrize("json_form", [True, False])
 def test_tracebacks_hold_no_values(json_form: bool) -> None:
     assert "hidden" not in "\n".join(lines(json_form))
+
+
+async def test_a_flood_is_told_by_few_lines_that_count_it_all() -> None:
+    log = structlog.get_logger("flood")
+    seldom = Seldom(log, logging.WARNING, "too many", interval_s=0.01)
+    told = 0
+    with structlog.testing.capture_logs() as lines:
+        for burst in (1, 1000, 1, 50):
+            for number in range(burst):
+                seldom.tell(number=number)
+            told += burst
+            await until(lambda: sum(line["count"] for line in lines) == told, "all to be told")  # noqa: B023
+    assert [line["count"] for line in lines][:2] == [1, 1000]
+    assert len(lines) <= 2 * 4
+    assert lines[1] == {"event": "too many", "log_level": "warning", "number": 999, "count": 1000}
+
+
+async def test_a_line_is_written_at_once_when_it_is_the_first_for_a_while() -> None:
+    seldom = Seldom(structlog.get_logger("flood"), logging.INFO, "odd", interval_s=3600.0)
+    with structlog.testing.capture_logs() as lines:
+        seldom.tell(ip="a")
+        assert len(lines) == 1
+        seldom.tell(ip="b")
+    assert lines == [{"event": "odd", "log_level": "info", "ip": "a", "count": 1}]

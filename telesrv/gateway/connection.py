@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
             return
         transport.write(b"".join([self._framing.pack(payload) for payload in payloads]))
         if transport.get_write_buffer_size() > self._context.limits.max_outbound_bytes:
-            log.info("slow reader disconnected", ip=self.ip)
+            self._listener.slow_readers.tell(ip=self.ip)
             transport.abort()
 
     def write_quick_ack(self, token: int) -> None:

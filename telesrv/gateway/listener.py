@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 
 import structlog
 
 from telesrv.gateway.connection import Connection, GatewayContext
+from telesrv.logs import Seldom
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +27,8 @@ class Listener:
         self._half_open: Counter[str] = Counter()
         self._half_open_total = 0
         self._server: asyncio.Server | None = None
+        self._refused = Seldom(log, logging.WARNING, "connection refused: too many")
+        self.slow_readers = Seldom(log, logging.INFO, "slow reader disconnected")
 
     @property
     def connections(self) -> int:
@@ -77,7 +81,7 @@ class Listener:
             or self._half_open_total >= limits.max_half_open
             or self._half_open[connection.ip] >= limits.max_half_open_per_ip
         ):
-            log.warning("connection refused: too many", ip=connection.ip, open=len(self._connections))
+            self._refused.tell(ip=connection.ip, open=len(self._connections))
             return False
         self._connections.add(connection)
         self._half_open[connection.ip] += 1

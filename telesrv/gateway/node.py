@@ -18,6 +18,7 @@ session over).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from telesrv.gateway.hub import EncodedUpdate, SessionHub
 from telesrv.gateway.limits import GatewayLimits
 from telesrv.gateway.ownership import Ownership
 from telesrv.gateway.session_actor import SessionActor
+from telesrv.logs import Seldom
 from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.session import SessionLimits
 from telesrv.rpc import Dispatcher
@@ -90,6 +92,8 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._releasing: set[asyncio.Task[None]] = set()
         self._lost = False
+        self._passed_by = Seldom(log, logging.INFO, "a passing update reached only this node")
+        self._unknown = Seldom(log, logging.INFO, "who has sessions elsewhere is not known")
         self._sessions = Ownership(
             self, store, hub, limits=limits, session_limits=session_limits, clock=clock
         )
@@ -413,7 +417,7 @@ class Node:
         try:
             remote = await self.remote_holders(list(user_ids))
         except Unavailable as error:
-            log.info("who has sessions elsewhere is not known", problem=str(error))
+            self._unknown.tell(problem=str(error))
         return [user_id for user_id in user_ids if user_id in remote or self._hub.has_sessions(user_id)]
 
     async def push_transient(
@@ -427,7 +431,7 @@ class Node:
                 header = {"user_id": user_id, "exclude": exclude}
                 await self._bus.send(node, "transient", header, encoded.for_layer(tl.LAYER))
         except Unavailable as error:
-            log.info("a passing update reached only this node", problem=str(error))
+            self._passed_by.tell(problem=str(error))
 
     async def _on_transient(self, header: Header, body: bytes) -> None:
         exclude = header["exclude"]

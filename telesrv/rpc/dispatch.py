@@ -12,6 +12,7 @@ Spec: Calling methods; Error handling.
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ import structlog
 from telesrv import metrics, tl
 from telesrv.clock import Clock
 from telesrv.domain.errors import DomainError, Unavailable
+from telesrv.logs import Seldom
 from telesrv.rpc import call as calls
 from telesrv.rpc.call import Call
 from telesrv.rpc.codes import CodeDelivery, CodeSender, LogCodeSender, WebhookCodeSender
@@ -68,6 +70,7 @@ class Dispatcher:
         self._sessions = sessions
         self._codes = CodeDelivery(code_sender or _code_sender(config))
         self._handlers = load()
+        self._away = Seldom(log, logging.WARNING, "a store is away")
 
     async def close(self) -> None:
         """Ends what runs beside the calls."""
@@ -103,7 +106,7 @@ class Dispatcher:
             if refused is BUG:
                 log.exception("a rule's error has no public name", method=call.name)
         except Unavailable as error:
-            log.warning("a store is away", method=call.name, problem=str(error))
+            self._away.tell(method=call.name, problem=str(error))
             refused = UNAVAILABLE
         except Exception:
             log.exception("a call failed", method=call.name, layer=caller.layer)

@@ -7,7 +7,6 @@ import itertools
 import os
 import struct
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +21,6 @@ CODE = "12345"
 PHONES = itertools.count(15_600_001)
 RANDOM_IDS = itertools.count(1)
 LINKS_AT_ONCE = 6
-LONGEST_S = 30.0
-"""Only a failure takes so long."""
-
-
-async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]], what: str) -> Any:
-    """Returns what *condition* gives, once that is true."""
-    deadline = time.monotonic() + LONGEST_S
-    while True:
-        value: Any = condition()
-        if asyncio.iscoroutine(value):
-            value = await value
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        await asyncio.sleep(0.02)
 
 
 def no_bug(server: RunningServer) -> None:

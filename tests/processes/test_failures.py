@@ -16,8 +16,9 @@ from telesrv.platform import discover
 from telesrv.tl import functions, mt, types
 from tests.clients.telethon_peer import TelethonPeer
 from tests.processes.conftest import MakePerson
-from tests.processes.person import PHONES, Person, until
+from tests.processes.person import PHONES, Person
 from tests.support.running import RunningServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.processes
 

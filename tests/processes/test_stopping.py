@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 from telesrv.tl import functions
-from tests.processes.person import Person, no_bug, until
+from tests.processes.person import Person, no_bug
 from tests.support.running import RunningServer
+from tests.support.waiting import until
 
 STOP_S = 10.0
 """What is promised of an ordinary stop."""
