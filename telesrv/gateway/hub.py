@@ -90,15 +90,6 @@ class SessionHub:
         self._unindex_user(actor)
         actor.stop()
 
-    def destroy_session(self, actor: SessionActor, session_id: int) -> bool:
-        """Removes another session of the same auth key; False when there is none or it is the asking one."""
-        other = self._sessions.get((actor.wire_key_id, session_id))
-        if other is None or other is actor:
-            return False
-        other.detach_connection(close=True)
-        self.remove(other)
-        return True
-
     def expire_detached(self, now: float) -> None:
         """Forgets the sessions whose client has been away for too long."""
         for actor in self:

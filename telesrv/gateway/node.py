@@ -303,6 +303,14 @@ class Node:
         """
         return await self._sessions.mark(actor, msg_id)
 
+    async def destroy_session(self, wire_key_id: int, session_id: int) -> bool:
+        """Ends a session in whatever process it is; False when there is none.
+
+        Raises:
+            Unavailable: it cannot be known now whether another process has it.
+        """
+        return await self._sessions.destroy(wire_key_id, session_id)
+
     async def ask_for_session(self, owner: int, header: Header, *, timeout_s: float) -> bytes | None:
         """Returns a session as its owner gives it; None when that is dead, hangs, or has it no more."""
         if owner not in await self._fresh_peers():

@@ -278,6 +278,30 @@ class Ownership:
             departing.set_result(None)
         return {}, packed
 
+    async def destroy(self, auth_key_id: int, session_id: int) -> bool:
+        """Ends a session in whatever process it is; False when there is none.
+
+        It is claimed as if its client had come here, and what its owner gives is thrown away. The mark of
+        what it has executed stays: no recorded packet of it is executed afterwards.
+
+        Raises:
+            Unavailable: it cannot be known now whether another process has it.
+        """
+        name = (auth_key_id, session_id)
+        while (departing := self._departing.get(name)) is not None:
+            await asyncio.shield(departing)
+        if (adopting := self._adopting.get(name)) is not None:
+            await asyncio.wait([adopting])
+        if (actor := self._hub.find(*name)) is not None:
+            self._drop(actor)
+            return True
+        if await self._registry.owners([name]) == [None]:
+            return False
+        claim = await self._registry.claim(self._node.number, *name)
+        if claim.state is not None:
+            return True
+        return claim.owner != self._node.number and await self._ask(claim.owner, *name) is not None
+
     async def leave(self) -> None:
         """Lets every session go to where its client comes back to.
 

@@ -229,10 +229,8 @@ class SessionActor:
         elif isinstance(event, PingDelayDisconnect):
             link.disconnect_after(event.delay_s)
         elif isinstance(event, DestroySession):
-            destroyed = self._hub.destroy_session(self, event.session_id)
-            self._session.answer_destroy_session(
-                event.req_msg_id, event.session_id, destroyed, self._clock.time()
-            )
+            if event.req_msg_id not in self._call_tasks:
+                self._spawn(event.req_msg_id, self._destroy_session(event))
         elif isinstance(event, DropAnswer):
             pass  # The answer is dropped; the request is finished, as in `stop`.
         elif isinstance(event, DestroyAuthKey):
@@ -315,8 +313,22 @@ class SessionActor:
         self._session.send_result(msg_id, body, self._clock.time())
         self._schedule_flush()
 
+    async def _destroy_session(self, event: DestroySession) -> bool:
+        try:
+            destroyed = await self._node.destroy_session(self.wire_key_id, event.session_id)
+        except Unavailable:
+            return False  # without an answer the client asks again
+        self._session.answer_destroy_session(
+            event.req_msg_id, event.session_id, destroyed, self._clock.time()
+        )
+        self._schedule_flush()
+        return destroyed
+
     async def _destroy_auth_key(self, msg_id: int) -> bool:
-        destroyed = await self._dispatcher.destroy_auth_key(self.caller)
+        try:
+            destroyed = await self._dispatcher.destroy_auth_key(self.caller)
+        except Unavailable:
+            destroyed = False
         self._session.answer_destroy_auth_key(msg_id, destroyed, self._clock.time())
         if destroyed:
             self._flush()

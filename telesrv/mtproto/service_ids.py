@@ -17,14 +17,14 @@ REPEATABLE: Final = frozenset(
         0xB921BD04,  # get_future_salts
         0xDA69FB52,  # msgs_state_req
         0x7D861A08,  # msg_resend_req
+        0xE7512126,  # destroy_session
     )
 )
-"""Questions without effect: a repeated one is simply answered anew."""
+"""What may be done twice: a repeated one is simply answered anew."""
 
 SERVICE: Final = REPEATABLE | {
     MSGS_ACK,
     0x58E4A740,  # rpc_drop_answer
-    0xE7512126,  # destroy_session
     0xD1435160,  # destroy_auth_key
     0x9299359F,  # http_wait
     0x8CC0D131,  # msgs_all_info

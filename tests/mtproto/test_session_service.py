@@ -211,6 +211,9 @@ def test_destroy_another_session(asker: Asker, destroyed: bool) -> None:
     asker.server.answer_destroy_session(msg_id, 77, destroyed, NOW)
     expected = mt.DestroySessionOk if destroyed else mt.DestroySessionNone
     assert asker.answers() == [expected(session_id=77)]
+    # Its answer may have been lost, or never have been made.
+    again = envelope(msg_id, 2 * asker.content - 1, tl.write(mt.DestroySession(session_id=77)))
+    assert asker.server.receive(again, NOW) == [DestroySession(77, msg_id)]
 
 
 def test_a_session_does_not_destroy_itself(asker: Asker) -> None:

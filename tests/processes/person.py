@@ -31,6 +31,13 @@ def no_bug(server: RunningServer) -> None:
     assert not bugs, "\n".join(bugs)[:8000]
 
 
+def send_code() -> functions.auth.SendCode:
+    """A query that gives another answer each time it is executed."""
+    return functions.auth.SendCode(
+        phone_number=f"{next(PHONES)}", api_id=1, api_hash="0" * 32, settings=types.CodeSettings()
+    )
+
+
 def holder(pids: list[int], link: Link) -> int | None:
     """Returns which of the processes has accepted the link."""
     host, port = link.writer.get_extra_info("sockname")[:2]

@@ -16,18 +16,11 @@ from telesrv.platform import discover
 from telesrv.tl import functions, mt, types
 from tests.clients.telethon_peer import TelethonPeer
 from tests.processes.conftest import MakePerson
-from tests.processes.person import PHONES, Person
+from tests.processes.person import PHONES, Person, send_code
 from tests.support.running import RunningServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.processes
-
-
-def send_code() -> functions.auth.SendCode:
-    """A query that gives another answer each time it is executed."""
-    return functions.auth.SendCode(
-        phone_number=f"{next(PHONES)}", api_id=1, api_hash="0" * 32, settings=types.CodeSettings()
-    )
 
 
 async def three_workers(server: RunningServer, *, without: int = 0) -> list[int]:

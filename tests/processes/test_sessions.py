@@ -7,7 +7,7 @@ import asyncio
 from telesrv import tl
 from telesrv.tl import functions, mt, types
 from tests.processes.conftest import MakePerson
-from tests.processes.person import PHONES, Person
+from tests.processes.person import Person, send_code
 from tests.support.running import RunningServer
 
 
@@ -38,10 +38,7 @@ async def test_a_session_goes_on_in_every_worker(server: RunningServer, join: Ma
 async def test_a_request_runs_once_wherever_it_is_repeated(server: RunningServer, join: MakePerson) -> None:
     pids = server.worker_pids()
     anna = await join(pids[0])
-    # Each execution gives another hash.
-    query = functions.auth.SendCode(
-        phone_number=f"{next(PHONES)}", api_id=1, api_hash="0" * 32, settings=types.CodeSettings()
-    )
+    query = send_code()
     msg_id, seq_no = anna.next_msg_id(), anna.next_seq_no()
     answers = []
     for turn in range(4):
@@ -196,6 +193,59 @@ async def test_a_key_is_bound_in_every_worker(server: RunningServer, join: MakeP
     await main.hear("also after a move")
     for session in (main, media):
         await session.close()
+
+
+async def other_session(of: Person, server: RunningServer, pid: int) -> Person:
+    """Returns another session of a device, in that worker."""
+    other = Person(server)
+    other.auth_key, other.salt = of.auth_key, of.salt
+    await other.connect_to(pid)
+    assert isinstance(await other.ask(functions.updates.GetState()), types.updates.State)
+    return other
+
+
+async def destroy(person: Person, session_id: int) -> object:
+    """Has the person's other session destroyed; returns the answer."""
+    person.send(mt.DestroySession(session_id=session_id), seq_no=person.next_seq_no())
+    while True:
+        messages = await person.receive()
+        assert messages is not None
+        for _, message in messages:
+            if isinstance(message, mt.DestroySessionOk | mt.DestroySessionNone):
+                assert message.session_id == session_id
+                return type(message)
+
+
+async def test_a_session_is_destroyed_in_whatever_worker_it_is(
+    server: RunningServer, join: MakePerson
+) -> None:
+    pids = server.worker_pids()
+    anna = await join(pids[0])
+    for pid in pids:
+        for linked in (True, False):
+            other = await other_session(anna, server, pid)
+            msg_id = other.next_msg_id()
+            captured = other.packet(tl.write(send_code()), msg_id=msg_id)
+            assert other.link is not None
+            other.link.send(captured)
+            assert isinstance(await other.result_of(msg_id), types.auth.SentCode)
+            if not linked:
+                await other.close()
+            assert await destroy(anna, other.session_id) is mt.DestroySessionOk
+            assert await destroy(anna, other.session_id) is mt.DestroySessionNone
+            if linked:
+                await other.receive_to_end()
+            await other.connect_to(pids[1])
+            other.link.send(captured)
+            await other.wait_for(mt.BadMsgNotification, bad_msg_id=msg_id, error_code=16)
+            await other.ping()
+            assert len({heard for heard, m in other.heard if isinstance(m, mt.NewSessionCreated)}) == 2
+            await other.close()
+    assert await destroy(anna, anna.session_id) is mt.DestroySessionNone
+    assert await destroy(anna, 1) is mt.DestroySessionNone
+    boris = await join(pids[1])
+    assert await destroy(boris, anna.session_id) is mt.DestroySessionNone
+    await anna.ping()
 
 
 async def hashes(device: Person) -> set[int]:
