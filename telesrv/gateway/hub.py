@@ -216,14 +216,14 @@ class SessionHub:
     def push_transient(
         self, user_id: int, update: EncodedUpdate, exclude: tuple[int, int] | None = None
     ) -> None:
-        """Sends an update that is never stored, to the connected sessions of the account."""
+        """Sends an update that is never stored, to the connected sessions of the account, once."""
         for actor in list(self._by_user.get(user_id, ())):
             caller = actor.caller
             if actor.detached_since is not None or not actor.takes_updates:
                 continue
             if exclude is not None and exclude == (caller.auth_key_id, actor.session_id):
                 continue
-            actor.push(update.for_layer(caller.layer))
+            actor.push_passing(update.for_layer(caller.layer))
 
     def all_lost_updates(self) -> None:
         """Has every session ask for the difference: pushes may have passed this process by."""

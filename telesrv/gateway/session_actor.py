@@ -342,6 +342,11 @@ class SessionActor:
         self._session.send_update(body, self._clock.time())
         self._schedule_flush()
 
+    def push_passing(self, body: bytes) -> None:
+        """Sends one update over the link that there is now, or not at all."""
+        self._session.send_passing(body, self._clock.time())
+        self._schedule_flush()
+
     def push_too_long(self) -> None:
         """Has the client ask for the difference."""
         self.push(_UPDATES_TOO_LONG.for_layer(self.caller.layer))

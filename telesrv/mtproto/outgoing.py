@@ -2,8 +2,9 @@
 
 Guarantees: a content-related message is kept until the client acknowledges it, and after a new connection
 it is sent again: under its own msg_id and seq_no while that is young, under fresh ones later. Nothing is
-sent twice over one connection by itself (several clients count repeated msg_ids as an attack). Updates
-may go where a bound says so; then ``lost_updates`` tells.
+sent twice over one connection by itself (several clients count repeated msg_ids as an attack). A passing
+update, such as a typing notice, is sent over the connection it was made for or not at all. Updates may go
+where a bound says so; then ``lost_updates`` tells.
 
 *Spec: Service Messages about Messages*
 """
@@ -31,6 +32,7 @@ class Outgoing:
         "done",
         "kind",
         "msg_id",
+        "passing",
         "queued",
         "reply",
         "req_msg_id",
@@ -47,6 +49,7 @@ class Outgoing:
         content_related: bool,
         req_msg_id: int = 0,
         token: object | None = None,
+        passing: bool = False,
     ) -> None:
         self.body = body
         self.kind = kind
@@ -54,6 +57,7 @@ class Outgoing:
         self.content_related = content_related
         self.req_msg_id = req_msg_id
         self.token = token
+        self.passing = passing
         self.msg_id = 0
         self.seq_no = 0
         self.queued = False
@@ -120,7 +124,7 @@ class Outbound:
     def kept(self) -> list[Outgoing]:
         """Returns what awaits the client's acknowledgement: what was sent, then what was not, in order."""
         waiting = [out for out in self._queue if not (out.msg_id or out.done) and out.content_related]
-        return [*self._sent.values(), *waiting]
+        return [out for out in (*self._sent.values(), *waiting) if not out.passing]
 
     def restore(self, kept: Iterable[Outgoing]) -> None:
         """Takes over what another process kept, in the order of ``kept()``."""
@@ -138,9 +142,12 @@ class Outbound:
             self._queue.append(out)
 
     def requeue_sent(self) -> None:
-        """Queues everything that was not acknowledged: the connection it went over is gone."""
-        for out in self._sent.values():
-            self.requeue(out)
+        """Queues what was not acknowledged, but for passing updates: the connection it went over is gone."""
+        for out in list(self._sent.values()):
+            if out.passing:
+                self.finish(out)
+            else:
+                self.requeue(out)
 
     def take(self) -> list[Outgoing]:
         """Empties the queue; what was acknowledged or dropped meanwhile is left out."""
@@ -178,6 +185,12 @@ class Outbound:
         """Drops queued service messages that need no acknowledgement: who asked for them is gone."""
         self._queue = deque(out for out in self._queue if out.content_related)
 
+    def drop_passing(self) -> None:
+        """Drops passing updates, queued or unacknowledged: the connection they were made for is gone."""
+        for out in [out for out in self._updates if out.passing]:
+            self.finish(out)
+        self._queue = deque(out for out in self._queue if not out.done)
+
     def drop_updates(self) -> None:
         """Drops every update, queued or unacknowledged."""
         for out in list(self._updates):
@@ -189,19 +202,26 @@ class Outbound:
 
         While connected only those that were sent go, oldest first: they are in the client's hands or in its
         socket, and what is still queued leaves with the next flush. While disconnected all go: after a gap
-        the client has to ask for the difference anyway.
+        the client has to ask for the difference anyway. Passing ones go first: nobody misses them.
         """
-        limits = self._limits
-        if len(self._updates) <= limits.max_updates and self.update_bytes <= limits.max_update_bytes:
+        if self._within_bounds():
+            return
+        for out in [out for out in self._updates if out.passing and out.msg_id]:
+            self.finish(out)
+        if self._within_bounds():
             return
         self.lost_updates = True
         if not connected:
             self.drop_updates()
             return
         for out in [out for out in self._updates if out.msg_id]:
-            if len(self._updates) <= limits.max_updates and self.update_bytes <= limits.max_update_bytes:
+            if self._within_bounds():
                 return
             self.finish(out)
+
+    def _within_bounds(self) -> bool:
+        limits = self._limits
+        return len(self._updates) <= limits.max_updates and self.update_bytes <= limits.max_update_bytes
 
     def excess_answers(self) -> Iterator[Outgoing]:
         """Yields the oldest answers as long as they take more bytes than allowed, the newest never."""

@@ -238,9 +238,10 @@ class Session:
         self._state.outbound.requeue_sent()
 
     def connection_lost(self, now: float) -> None:
-        """Notes that nothing can be sent; answers and updates wait, within their bounds."""
+        """Notes that nothing can be sent; answers and updates wait, within their bounds, passing ones not."""
         self.connected = False
         self._state.outbound.drop_queued_service()
+        self._state.outbound.drop_passing()
         self._state.outbound.bound_updates(connected=False)
 
     # Inbound
@@ -446,6 +447,12 @@ class Session:
         outbound.add(Outgoing(body, UPDATE, reply=False, content_related=True, token=token))
         outbound.bound_updates(connected=self.connected)
         return self.connected or not outbound.lost_updates
+
+    def send_passing(self, body: bytes, now: float) -> None:
+        """Queues an update that soon means nothing, such as a typing notice; it is never sent again."""
+        if self.connected:
+            self._state.outbound.add(Outgoing(body, UPDATE, reply=False, content_related=True, passing=True))
+            self._state.outbound.bound_updates(connected=True)
 
     def drop_updates(self) -> None:
         """Forgets every update that was not acknowledged; they are sent no more."""

@@ -96,3 +96,26 @@ async def test_a_dropped_request_leaves_no_hole_in_the_log_of_another(server: Ru
         await client.ask(functions.updates.GetDifference(pts=state.pts, date=1, qts=0))
         await client.close()
     assert "filled pts" not in server.log_text()
+
+
+async def test_a_typing_notice_is_not_sent_again_over_the_next_link(server: RunningServer) -> None:
+    ada, ada_phone, _ = await account(server)
+    bob, bob_phone, _ = await account(server)
+    there, here = await peer(bob, ada_phone), await peer(ada, bob_phone)
+    await ada.ask(functions.messages.SendMessage(peer=here, message="first", random_id=1))
+    typing = types.SendMessageTypingAction()
+    await bob.ask(functions.messages.SetTyping(peer=there, action=typing))
+    notice = await ada.wait_for(types.UpdateShort)
+    assert isinstance(notice.update, types.UpdateUserTyping)
+    await bob.ask(functions.messages.SendMessage(peer=there, message="second", random_id=2))
+    assert "second" in repr(await ada.wait_for(types.Updates))
+    await ada.connect()  # nothing of it was acknowledged
+    ada.send(mt.Ping(ping_id=1))
+    again: list[object] = []
+    while not any(isinstance(message, types.Updates) for message in again):
+        messages = await ada.receive()
+        assert messages is not None
+        again += (message for _, message in messages)
+    assert not any(isinstance(message, types.UpdateShort) for message in again)
+    for client in (ada, bob):
+        await client.close()

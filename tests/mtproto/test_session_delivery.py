@@ -178,6 +178,45 @@ def test_what_was_not_acknowledged_is_sent_again_first_and_apart() -> None:
     assert server.flush(NOW + 3) == []
 
 
+def test_a_passing_update_is_sent_once_and_never_again() -> None:
+    server = started()
+    server.send_passing(update(1), NOW)
+    server.send_update(update(2), NOW)
+    passing, lasting = sent_by(server)
+    assert (passing.body, lasting.body) == (update(1), update(2))
+    server.send_passing(update(3), NOW)
+    server.connection_lost(NOW)
+    server.send_passing(update(4), NOW)
+    server.connection_opened(NOW)
+    assert sent_by(server) == [lasting]
+    assert server.unacknowledged == 1
+    server.send_passing(update(5), NOW)
+    assert [message.body for message in sent_by(server)] == [update(5)]
+    server.connection_opened(NOW)  # another link, while the old one still stood
+    assert sent_by(server) == [lasting]
+
+
+def test_a_passing_update_that_was_acknowledged_is_done() -> None:
+    server = started()
+    server.send_passing(update(1), NOW)
+    [sent] = sent_by(server)
+    acknowledge(server, [sent.msg_id], 1)
+    assert server.unacknowledged == 0
+
+
+def test_passing_updates_drive_no_lasting_one_out() -> None:
+    server = started(SessionLimits(max_updates=3))
+    server.send_update(update(0), NOW)
+    [lasting] = sent_by(server)
+    for number in range(1, 10):
+        server.send_passing(update(number), NOW)
+        assert [message.body for message in sent_by(server)] == [update(number)]
+    assert not server.lost_updates
+    server.connection_lost(NOW)
+    server.connection_opened(NOW)
+    assert sent_by(server) == [lasting]
+
+
 def test_what_the_first_packet_acknowledges_is_not_sent_again() -> None:
     server = started()
     server.send_update(update(1), NOW)

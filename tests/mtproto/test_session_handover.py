@@ -97,6 +97,16 @@ def test_everything_that_was_not_acknowledged_goes_out_there() -> None:
     assert other.unacknowledged == 0
 
 
+def test_passing_updates_stay_behind() -> None:
+    server = started()
+    server.send_passing(update(1), NOW)
+    server.flush(NOW)
+    server.send_passing(update(2), NOW)
+    server.send_update(update(3), NOW)
+    other = moved(server)
+    assert [message.body for message in sent_by(other) if message.seq_no % 2] == [update(3)]
+
+
 def test_an_exported_session_says_nothing_more() -> None:
     server = started()
     server.send_update(update(1), NOW)
