@@ -19,6 +19,10 @@ class PeerInvalid(DomainError):
     """There is no such peer."""
 
 
+class PeerBlocked(DomainError):
+    """The sender has blocked the other side."""
+
+
 class ReplyInvalid(DomainError):
     """The message replied to is not in this chat."""
 

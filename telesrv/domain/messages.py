@@ -125,6 +125,8 @@ class SendRequest:
     fwd: ForwardHeader | None = None
     flags: int = 0
     """Of both boxes from the beginning: FROM_SCHEDULED or nothing."""
+    clear_draft: bool = False
+    """Whether the sender's draft in this chat ends with it."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

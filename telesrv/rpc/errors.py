@@ -52,6 +52,7 @@ def unauthorized(type: str = "AUTH_KEY_UNREGISTERED") -> RpcError:
 _NAMES: Final[dict[type[domain.DomainError], str]] = {
     domain.RandomIdConflict: "RANDOM_ID_DUPLICATE",
     domain.PeerInvalid: "PEER_ID_INVALID",
+    domain.PeerBlocked: "YOU_BLOCKED_USER",
     domain.ReplyInvalid: "REPLY_MESSAGE_ID_INVALID",
     domain.MessageInvalid: "MESSAGE_ID_INVALID",
     domain.MessageNotModified: "MESSAGE_NOT_MODIFIED",

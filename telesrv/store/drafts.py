@@ -1,14 +1,15 @@
 """Drafts, one a chat.
 
 Guarantees: a draft carries the pts of the event that tells of it; what clears it names that pts, so that a
-draft that was begun meanwhile stays.
+draft that was begun meanwhile stays. A message that ends a draft is written together with its end (`send`,
+`scheduled`).
 
 *Spec: Message drafts*
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from telesrv.clock import Clock
@@ -92,18 +93,6 @@ class DraftStore:
 
         return await self._events.transact([owner], body)
 
-    async def clear_before(
-        self, owner: int, peer: Peer, pts: int, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
-        """Clears the draft of a chat if it was saved before *pts* of the owner. False when there is none.
-
-        So a message that was sent takes its draft away, and never the one that was begun after it.
-        """
-        row = await self._pool.fetchrow(SQL_DRAFT, owner, peer.type, peer.id)
-        if row is None or row["pts"] >= pts:
-            return False
-        return await self.clear(owner, peer, row["pts"], auth_key_id=auth_key_id, session_id=session_id)
-
     async def clear(
         self, owner: int, peer: Peer, version: int, *, auth_key_id: int = 0, session_id: int = 0
     ) -> bool:
@@ -138,29 +127,46 @@ class DraftStore:
         self, owner: int, drafts: list[tuple[Peer, int]], auth_key_id: int, session_id: int
     ) -> list[Peer]:
         async def body(connection: Connection, writer: EventWriter) -> list[Peer]:
-            rows = await connection.fetch(
-                SQL_CLEAR_DRAFTS,
-                owner,
-                [int(peer.type) for peer, _ in drafts],
-                [peer.id for peer, _ in drafts],
-                [version for _, version in drafts],
-            )
-            cleared = sorted(peer_of(row["peer_type"], row["peer_id"]) for row in rows)
-            for peer in cleared:
-                writer.add(
-                    NewEvent(
-                        owner,
-                        EventKind.DRAFT,
-                        int(self._clock.time()),
-                        peer,
-                        payload={},
-                        exclude_auth_key_id=auth_key_id,
-                        exclude_session_id=session_id,
-                    )
-                )
-            return cleared
+            date = int(self._clock.time())
+            return await end_drafts(connection, writer, owner, drafts, date, (auth_key_id, session_id))
 
         return await self._events.transact([owner] * len(drafts), body) if drafts else []
+
+
+async def end_drafts(
+    connection: Connection,
+    writer: EventWriter,
+    owner: int,
+    drafts: Sequence[tuple[Peer, int]],
+    date: int,
+    session: tuple[int, int] = (0, 0),
+) -> list[Peer]:
+    """Clears drafts, by peer and pts, in the caller's transaction, each with its event.
+
+    Returns:
+        The chats whose draft was still that one.
+    """
+    rows = await connection.fetch(
+        SQL_CLEAR_DRAFTS,
+        owner,
+        [int(peer.type) for peer, _ in drafts],
+        [peer.id for peer, _ in drafts],
+        [version for _, version in drafts],
+    )
+    cleared = sorted(peer_of(row["peer_type"], row["peer_id"]) for row in rows)
+    for peer in cleared:
+        writer.add(
+            NewEvent(
+                owner,
+                EventKind.DRAFT,
+                date,
+                peer,
+                payload={},
+                exclude_auth_key_id=session[0],
+                exclude_session_id=session[1],
+            )
+        )
+    return cleared
 
 
 async def drafts_of(pool: Pool, owner: int, peers: Iterable[Peer]) -> dict[Peer, Draft]:

@@ -85,6 +85,7 @@ class MessageStore:
         Raises:
             RandomIdConflict: the random_id was used for another message (another digest).
             PeerInvalid: there is no such account.
+            PeerBlocked: the sender has blocked it.
             ReplyInvalid: the message replied to is not in this chat.
             Unavailable: a server stayed away; a repeat finds what was written.
             ValueError: random_id is 0, or the sender is 777000.

@@ -22,6 +22,7 @@ from telesrv.clock import Clock
 from telesrv.domain.errors import (
     DomainError,
     MessageInvalid,
+    PeerBlocked,
     PeerInvalid,
     RandomIdConflict,
     ReplyInvalid,
@@ -32,6 +33,8 @@ from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.scheduled import MAX_PER_CHAT, ScheduledMessage, ScheduleTooMuch
 from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, NewEvent, bucket_of
 from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json, fwd_to_json, quote_to_json
+from telesrv.store.drafts import SQL_DRAFT, end_drafts
+from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.messages import MessageStore
 from telesrv.store.pool import Connection, Pool, Record
@@ -159,6 +162,7 @@ class ScheduledStore:
         Raises:
             RandomIdConflict: the random_id was used for another message.
             PeerInvalid: there is no such account.
+            PeerBlocked: the owner has blocked it.
             ReplyInvalid: the message replied to is not in this chat.
             ScheduleTooMuch: too many wait in this chat.
             Unavailable: a server is away; a repeat is harmless.
@@ -171,8 +175,10 @@ class ScheduledStore:
             if known is not None:
                 return Scheduled(known, None)
             await self._check(request)
+            draft_pts = await self._draft(request) if request.clear_draft else None
             added = await self._events.transact(
-                [owner], lambda *args: self._add(request, schedule_date, *args)
+                [owner] if draft_pts is None else [owner, owner],
+                lambda *args, draft_pts=draft_pts: self._add(request, schedule_date, draft_pts, *args),
             )
             if added is not None:
                 return added
@@ -414,6 +420,8 @@ class ScheduledStore:
         owner, peer = request.sender_user_id, request.peer
         if not await self._pool.fetchval(SQL_EXISTS, peer.id):
             raise PeerInvalid
+        if await self._pool.fetchval(SQL_BLOCKED_BY, owner, peer.type, peer.id):
+            raise PeerBlocked
         if request.reply_to is not None:
             rows = await self._pool.fetch(SQL_GET, owner, [request.reply_to.box_id])
             if not rows or box_from_row(rows[0]).peer != peer:
@@ -422,8 +430,18 @@ class ScheduledStore:
         if waiting >= MAX_PER_CHAT:
             raise ScheduleTooMuch
 
+    async def _draft(self, request: SendRequest) -> int | None:
+        chat = (request.sender_user_id, request.peer.type, request.peer.id)
+        row = await self._pool.fetchrow(SQL_DRAFT, *chat)
+        return None if row is None else row["pts"]
+
     async def _add(
-        self, request: SendRequest, schedule_date: int, connection: Connection, writer: EventWriter
+        self,
+        request: SendRequest,
+        schedule_date: int,
+        draft_pts: int | None,
+        connection: Connection,
+        writer: EventWriter,
     ) -> Scheduled | None:
         owner, reply_to = request.sender_user_id, request.reply_to
         scheduled_id = await connection.fetchval(
@@ -459,9 +477,10 @@ class ScheduledStore:
             reply_to=reply_to,
             fwd=request.fwd,
         )
-        return Scheduled(
-            message, writer.add(shown_event(message, request.date, request.auth_key_id, request.session_id))
-        )
+        event = writer.add(shown_event(message, request.date, request.auth_key_id, request.session_id))
+        if draft_pts is not None:
+            await end_drafts(connection, writer, owner, [(request.peer, draft_pts)], request.date)
+        return Scheduled(message, event)
 
     def _now_ms(self) -> int:
         return int(self._clock.time() * 1000)

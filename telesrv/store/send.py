@@ -2,7 +2,9 @@
 
 Guarantees: every request of the batch has its own outcome; a message is written with both boxes, both
 dialogs, both events and both outbox rows or not at all; a batch that fails for no fault of a request is tried
-again whole, beginning with the look-up, so that a COMMIT whose answer was lost is found and not repeated.
+again whole, beginning with the look-up, so that a COMMIT whose answer was lost is found and not repeated. A
+draft that a message ends is gone with the message, in the same transaction, and one that was saved meanwhile
+stays: the look-up tells which one there is, and a message without a draft costs nothing more.
 
 *Spec: Working with Updates*
 """
@@ -17,23 +19,30 @@ from typing import Any, Final
 import asyncpg
 
 from telesrv.clock import Clock
-from telesrv.domain.errors import DomainError, PeerInvalid, RandomIdConflict, ReplyInvalid, Unavailable
+from telesrv.domain.errors import (
+    DomainError,
+    PeerBlocked,
+    PeerInvalid,
+    RandomIdConflict,
+    ReplyInvalid,
+    Unavailable,
+)
 from telesrv.domain.messages import SendRequest, SentMessage
-from telesrv.domain.peers import SERVICE_USER_ID, PeerType
+from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.updates import bucket_of
 from telesrv.store.boxes import SQL_GET_MANY, box_from_row
 from telesrv.store.events import EventLog
 from telesrv.store.ids import Grant, Ids
 from telesrv.store.pool import REPEATABLE, Pool, Record
-from telesrv.store.send_rows import SQL_WRITE, Verdict, rows_of, wants_of
+from telesrv.store.send_rows import SQL_END_DRAFTS, SQL_WRITE, Verdict, rows_of, wants_of
 
 Outcome = SentMessage | DomainError
 _TRIES: Final = 8
-_SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES = 1, 2, 3, 4, 5
+_SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES, _BLOCKS, _DRAFT = 1, 2, 3, 4, 5, 6, 7
 _REACHES, _STOPS = Verdict(reaches=True), Verdict(reaches=False)
 
 # Looks up for a batch: what was sent before, which recipients exist, who is blocked, what is replied to,
-# where messages expire.
+# where messages expire, who blocks, which drafts end.
 SQL_LOOK_UP: Final = """
 SELECT 1 AS what, q.i, p.sender_box_id AS box_id, p.sender_pts AS pts, p.date, p.digest
 FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS q(i, sender, random_id)
@@ -57,6 +66,14 @@ SELECT 5, q.i, t.period_s, 0, 0, NULL
 FROM unnest($1::int[], $9::smallint[], $2::bigint[], $4::bigint[]) AS q(i, bucket, sender, recipient)
 JOIN history_ttl t ON t.bucket = q.bucket AND t.owner_user_id = q.sender AND t.peer_type = 1
     AND t.peer_id = q.recipient
+UNION ALL
+SELECT 6, q.i, 0, 0, 0, NULL
+FROM unnest($1::int[], $2::bigint[], $4::bigint[]) AS q(i, sender, recipient)
+JOIN contact_blocks c ON c.owner_user_id = q.sender AND c.peer_type = 1 AND c.peer_id = q.recipient
+UNION ALL
+SELECT 7, q.i, 0, d.pts, 0, NULL
+FROM unnest($10::int[], $11::bigint[], $12::bigint[]) AS q(i, sender, recipient)
+JOIN dialog_drafts d ON d.owner_user_id = q.sender AND d.peer_type = 1 AND d.peer_id = q.recipient
 """
 
 
@@ -71,6 +88,8 @@ class PreparedSends:
     """Those that hold once the rows are written."""
     grants: dict[int, Grant]
     columns: list[Any]
+    drafts: list[Any]
+    """Those that end; empty when none does."""
 
 
 class BatchWriter:
@@ -103,15 +122,15 @@ class BatchWriter:
         """
         outcomes, live = await self._judge(requests)
         if not live:
-            return PreparedSends(requests, outcomes, {}, {}, [])
+            return PreparedSends(requests, outcomes, {}, {}, [], [])
         grants = await self._ids.take(wants_of(requests, live), reseed=reseed)
         now_ms = int(self._clock.time() * 1000)
         try:
-            sent, columns = rows_of(requests, live, grants, self._ids.message_ids, now_ms)
+            sent, columns, drafts = rows_of(requests, live, grants, self._ids.message_ids, now_ms)
         except BaseException:
             await self._events.abandon(grants.values())
             raise
-        return PreparedSends(requests, outcomes, sent, grants, columns)
+        return PreparedSends(requests, outcomes, sent, grants, columns, drafts)
 
     async def discard(self, prepared: PreparedSends) -> None:
         """Gives up what was prepared: noops stand for its pts."""
@@ -132,7 +151,11 @@ class BatchWriter:
                 await asyncio.sleep(0.005 * (attempt - 1))
                 prepared = await self.prepare(requests, reseed=True)
             try:
-                if prepared.sent:
+                if prepared.drafts:
+                    async with self._pool.transaction() as connection:
+                        await connection.execute(SQL_WRITE, *prepared.columns)
+                        await connection.execute(SQL_END_DRAFTS, *prepared.drafts)
+                elif prepared.sent:
                     async with self._pool.acquire() as connection:
                         await connection.execute(SQL_WRITE, *prepared.columns)
             except (asyncpg.DivisionByZeroError, *REPEATABLE):
@@ -163,6 +186,7 @@ class BatchWriter:
         outcomes: dict[int, Outcome] = {}
         repeated: dict[int, Record] = {}
         live: dict[int, Verdict] = {}
+        ended: set[tuple[int, Peer]] = set()
         for i, request in enumerate(requests):
             service = request.sender_user_id == SERVICE_USER_ID
             sent, replied = found.get((_SENT, i)), found.get((_REPLIED, i)) if request.reply_to else None
@@ -173,6 +197,8 @@ class BatchWriter:
                     outcomes[i] = RandomIdConflict()
             elif request.peer.type is not PeerType.USER or (_EXISTS, i) not in found:
                 outcomes[i] = PeerInvalid()
+            elif (_BLOCKS, i) in found:
+                outcomes[i] = PeerBlocked()
             elif request.reply_to is not None and replied is None:
                 outcomes[i] = ReplyInvalid()
             else:
@@ -181,12 +207,17 @@ class BatchWriter:
                     request.peer.id in (SERVICE_USER_ID, request.sender_user_id) or (_BLOCKED, i) in found
                 ):
                     verdict = _STOPS
-                expires = found.get((_EXPIRES, i))
-                if replied or expires:
+                expires, draft = found.get((_EXPIRES, i)), found.get((_DRAFT, i))
+                if draft is not None:
+                    chat = (request.sender_user_id, request.peer)
+                    draft = None if chat in ended else draft
+                    ended.add(chat)
+                if replied or expires or draft:
                     verdict = Verdict(
                         verdict.reaches,
                         replied["box_id"] if replied else 0,
                         expires["box_id"] if expires else 0,
+                        draft["pts"] if draft else 0,
                     )
                 live[i] = verdict
         if repeated:
@@ -218,6 +249,7 @@ class BatchWriter:
 def look_up_columns(requests: Sequence[SendRequest]) -> list[list[Any]]:
     """Returns the arguments of `SQL_LOOK_UP`."""
     replies = [(i, request, request.reply_to) for i, request in enumerate(requests) if request.reply_to]
+    clearing = [(i, request) for i, request in enumerate(requests) if request.clear_draft]
     return [
         list(range(len(requests))),
         [request.sender_user_id for request in requests],
@@ -228,6 +260,9 @@ def look_up_columns(requests: Sequence[SendRequest]) -> list[list[Any]]:
         [request.peer.id for _, request, _ in replies],
         [reply_to.box_id for _, _, reply_to in replies],
         [bucket_of(request.sender_user_id) for request in requests],
+        [i for i, _ in clearing],
+        [request.sender_user_id for _, request in clearing],
+        [request.peer.id for _, request in clearing],
     ]
 
 

@@ -5,7 +5,7 @@ when a key was taken, when one of the messages was sent by somebody else meanwhi
 below the mark up to which its owner has read: such a box would never be unread, so it takes new ids.
 
 Rows are locked in one order: private_messages, message_boxes, dialogs, user_update_events, dispatch_outbox;
-within a table by key.
+within a table by key. A batch that ends drafts has a second statement for them, in the same transaction.
 
 *Spec: Working with Updates*
 """
@@ -108,6 +108,35 @@ SELECT 1 / (
     AND (SELECT count(*) FROM event) = (SELECT count(*) FROM side)
 )::int
 """
+# Ends drafts, each with its event. One that was saved or cleared meanwhile is left alone, and a noop stands
+# for it. No event of the same chat can stand behind: who logs one changes the row's pts, which is named here.
+SQL_END_DRAFTS: Final = """
+WITH q AS MATERIALIZED (
+    SELECT owner, peer_type, peer_id, version, pts, date, bucket
+    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::int[], $5::int[], $6::int[], $7::smallint[])
+        AS q(owner, peer_type, peer_id, version, pts, date, bucket)
+), gone AS (
+    DELETE FROM dialog_drafts d USING q
+    WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
+        AND d.pts = q.version
+    RETURNING d.owner_user_id, d.pts
+), ended AS MATERIALIZED (
+    SELECT q.owner, q.peer_type, q.peer_id, q.pts, q.date, q.bucket, g.pts IS NOT NULL AS ended
+    FROM q LEFT JOIN gone g ON g.owner_user_id = q.owner AND g.pts = q.version
+), event AS (
+    INSERT INTO user_update_events (user_id, pts, pts_count, kind, date, peer_type, peer_id, payload)
+    SELECT owner, pts, 1, CASE WHEN ended THEN 13 ELSE 0 END, date, CASE WHEN ended THEN peer_type ELSE 0 END,
+        CASE WHEN ended THEN peer_id ELSE 0 END, CASE WHEN ended THEN '{}'::jsonb END
+    FROM ended ORDER BY owner, pts
+    ON CONFLICT (user_id, pts) DO NOTHING
+    RETURNING 1
+), owed AS (
+    INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
+    SELECT bucket, owner, pts, $8 FROM ended ORDER BY bucket, owner, pts
+    ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
+)
+SELECT 1 / ((SELECT count(*) FROM event) = (SELECT count(*) FROM q))::int
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +149,23 @@ class Verdict:
     """The id of what it replies to on the other side; 0 when that side has no such message."""
     ttl_s: int = 0
     """After how long it is deleted by itself; 0: never."""
+    draft_pts: int = 0
+    """The sender's draft that ends with it, by its pts; 0: none."""
 
 
 def wants_of(requests: Sequence[SendRequest], live: Mapping[int, Verdict]) -> list[Want]:
     """Returns the ids that the messages of *live*, by their place in *requests*, need."""
     wants: dict[int, int] = {}
+    drafts: dict[int, int] = {}
     for i, verdict in live.items():
         request = requests[i]
         if request.sender_user_id != SERVICE_USER_ID:
             wants[request.sender_user_id] = wants.get(request.sender_user_id, 0) + 1
         if verdict.reaches:
             wants[request.peer.id] = wants.get(request.peer.id, 0) + 1
-    return [Want(user_id, number, number) for user_id, number in wants.items()]
+        if verdict.draft_pts:
+            drafts[request.sender_user_id] = drafts.get(request.sender_user_id, 0) + 1
+    return [Want(user_id, number + drafts.get(user_id, 0), number) for user_id, number in wants.items()]
 
 
 def rows_of(
@@ -140,12 +174,12 @@ def rows_of(
     grants: Mapping[int, Grant],
     message_ids: MessageIds,
     now_ms: int,
-) -> tuple[dict[int, SentMessage], list[Any]]:
+) -> tuple[dict[int, SentMessage], list[Any], list[Any]]:
     """Gives the messages of *live* their ids, rising in the order of *requests*.
 
     Returns:
-        What became of each once it is written: the sender's box, or the receiver's of a service message; and
-        the arguments of `SQL_WRITE`.
+        What became of each once it is written: the sender's box, or the receiver's of a service message; the
+        arguments of `SQL_WRITE`; and those of `SQL_END_DRAFTS`, none when no draft ends.
     """
     free = {
         user_id: [grant.last_box_id - grant.box_ids, grant.last_pts - grant.pts]
@@ -153,6 +187,7 @@ def rows_of(
     }
     sent: dict[int, SentMessage] = {}
     rows: list[tuple[Any, ...]] = []
+    drafts: list[tuple[Any, ...]] = []
     for i, verdict in live.items():
         request = requests[i]
         here, peer = request.sender_user_id, request.peer
@@ -165,6 +200,10 @@ def rows_of(
         if verdict.reaches:
             ids = free[there]
             there_box_id, there_pts = ids[0], ids[1] = ids[0] + 1, ids[1] + 1
+        if verdict.draft_pts:
+            ids = free[here]
+            ids[1] += 1
+            drafts.append((here, peer.type, there, verdict.draft_pts, ids[1], request.date, bucket_of(here)))
         message_id = message_ids.next()
         reply_to = request.reply_to
         rows.append(
@@ -202,7 +241,8 @@ def rows_of(
         else:
             box = _box(request, verdict, message_id, here, box_id, peer, pts, there_box_id)
         sent[i] = SentMessage(box, box.pts, 1)
-    return sent, [*zip(*rows, strict=True), now_ms]
+    ended = [*zip(*sorted(drafts), strict=True), now_ms] if drafts else []
+    return sent, [*zip(*rows, strict=True), now_ms], ended
 
 
 def _box(

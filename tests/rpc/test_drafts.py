@@ -107,6 +107,19 @@ async def test_what_was_sent_is_no_draft_any_more(server: Server) -> None:
     assert (await drafts(ada)).keys() == {bob.user_id, eve.user_id}
 
 
+async def test_what_was_scheduled_is_no_draft_any_more(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    await ada.call(f.messages.SaveDraft(peer=ada.peer(bob), message="for later"))
+    before, at = await ada.pts(), server.clock.time() + 600
+    for _ in range(2):
+        await ada.send(bob, "for later", clear_draft=True, schedule_date=int(at), random_id=77)
+        assert await drafts(ada) == {}
+        assert await ada.pts() == before + 2
+    difference = await ada.difference(before)
+    [_, cleared] = difference.other_updates
+    assert isinstance(cleared.draft, types.DraftMessageEmpty)
+
+
 async def test_all_are_cleared_at_once(server: Server) -> None:
     ada = await server.account()
     others = [await server.account() for _ in range(3)]

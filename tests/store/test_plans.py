@@ -47,6 +47,8 @@ FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO update_marks (user_id, pts) SELECT owner, 100 FROM generate_series(1, 8000) owner;
 INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
 SELECT owner, 1, peer, 0 FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
+INSERT INTO dialog_drafts (owner_user_id, peer_type, peer_id, pts, draft)
+SELECT owner, 1, peer, peer, '{}' FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
 SELECT bucket, target, pts, 0
 FROM generate_series(0, 63) bucket, generate_series(1, 20) target, generate_series(1, 30) pts;
@@ -77,7 +79,14 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
 IN_ORDER = {"newest_ids", "older", "newer", "page", "difference", "before_date", "walk", "read_date"}
 """Statements that read a page off an index, without sorting a whole chat or log."""
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
-    "look_up": (send.SQL_LOOK_UP, ([0, 1], [7, 8], [5, 6], [9, 10], [0, 1], [7, 8], [9, 10], [1, 2], [3, 4])),
+    "look_up": (
+        send.SQL_LOOK_UP,
+        (
+            *([0, 1], [7, 8], [5, 6], [9, 10], [0, 1], [7, 8], [9, 10], [1, 2], [3, 4]),
+            *([0, 1], [7, 8], [9, 10]),
+        ),
+    ),
+    "end_drafts": (send_rows.SQL_END_DRAFTS, ([7, 8], [1, 1], [9, 10], [5, 5], [6, 6], [0, 0], [3, 4], 0)),
     "get_many": (boxes.SQL_GET_MANY, ([7, 8], [1, 2], False)),
     "highest": (ids.SQL_HIGHEST, (7,)),
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),

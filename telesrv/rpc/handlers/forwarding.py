@@ -31,7 +31,7 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
 
     Raises:
         RpcError: a peer, an id or a random_id is wrong, or it asks for what is not there;
-            400 CHAT_FORWARDS_RESTRICTED for a message that may not be forwarded.
+            400 CHAT_FORWARDS_RESTRICTED for a message that may not be forwarded, YOU_BLOCKED_USER.
 
     Spec: messages.forwardMessages.
     """

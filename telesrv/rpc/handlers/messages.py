@@ -45,10 +45,11 @@ MAX_IDS: Final = 200
 @handler(functions.messages.SendMessage)
 async def send_message(ctx: Context, request: functions.messages.SendMessage) -> object:
     """Stores the message on both sides before it answers, or on the sender's list when it is for later; the
-    same random_id is the same message for ever.
+    same random_id is the same message for ever. The draft that it was ends with it.
 
     Raises:
-        RpcError: the peer, the text, the reply or the random_id is wrong, or asks for what is not there.
+        RpcError: the peer, the text, the reply or the random_id is wrong, or asks for what is not there;
+            400 YOU_BLOCKED_USER.
 
     Spec: messages.sendMessage.
     """
@@ -76,6 +77,7 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         auth_key_id=caller.auth_key_id,
         session_id=caller.session_id,
         digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
+        clear_draft=request.clear_draft,
     )
     try:
         if at:
@@ -84,8 +86,6 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         sent = await ctx.store.messages.send(message)
     except PeerInvalid as error:
         raise await peer_error(ctx, peer) from error
-    if request.clear_draft:
-        await ctx.store.drafts.clear_before(ctx.user_id, peer, sent.pts)
     return sent_to_tl(sent)
 
 
