@@ -50,7 +50,7 @@ class DialogPage:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The archive as one entry of the main list."""
+    """The archive as one entry among the pinned chats of the main list."""
 
     peer: Peer
     """Of its newest chat."""

@@ -173,7 +173,7 @@ class DialogStore:
         )
 
     async def archive(self, owner: int) -> Archive | None:
-        """Returns the archive as one entry of the main list, None when nothing is in it.
+        """Returns the archive as one entry among the pinned chats, None when nothing is in it.
 
         *Spec: Folders (Peer folders)*
         """

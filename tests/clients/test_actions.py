@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telethon import events, functions
+from telethon import events, functions, types
 
 from tests.clients.conftest import MakeProcess, MakeTelethon, new_phone
 from tests.clients.state import SERVICE_USER_ID, State
@@ -35,7 +35,8 @@ async def asked(device: TelethonPeer, user_ids: list[int]) -> dict[str, Any]:
             state.note_dialog(dialog.dialog)
     for folder_id in (0, 1):
         answer = await client(functions.messages.GetPinnedDialogsRequest(folder_id))
-        state.pins[folder_id] = [dialog.peer.user_id for dialog in answer.dialogs]
+        chats = [dialog for dialog in answer.dialogs if isinstance(dialog, types.Dialog)]
+        state.pins[folder_id] = [dialog.peer.user_id for dialog in chats]
     for user_id in user_ids:
         async for message in client.iter_messages(user_id):
             state.note(message)

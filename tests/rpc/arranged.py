@@ -80,7 +80,8 @@ async def fresh_arranged(device: Any, others: Iterable[Any]) -> Arranged:
     known = Arranged()
     for folder_id in (0, 1):
         answer = await device.call(functions.messages.GetPinnedDialogs(folder_id=folder_id))
-        known.pins[folder_id] = [dialog.peer.user_id for dialog in answer.dialogs]
+        chats = [dialog for dialog in answer.dialogs if isinstance(dialog, types.Dialog)]
+        known.pins[folder_id] = [dialog.peer.user_id for dialog in chats]
         assert all(dialog.pinned for dialog in answer.dialogs)
     for dialog in (await device.dialogs()).dialogs:
         peer_id = dialog.peer.user_id

@@ -41,7 +41,7 @@ async def pin(device: Device, other: Device, pinned: bool = True) -> bool:
 
 async def pins(device: Device, folder_id: int = 0) -> list[int]:
     answer = await device.call(f.messages.GetPinnedDialogs(folder_id=folder_id))
-    return [dialog.peer.user_id for dialog in answer.dialogs]
+    return [dialog.peer.user_id for dialog in answer.dialogs if isinstance(dialog, types.Dialog)]
 
 
 async def move(device: Device, others: list[Device], folder_id: int) -> Any:
@@ -92,7 +92,7 @@ async def test_pins_are_put_in_order(server: Server) -> None:
     assert await pins(ada) == []
 
 
-async def test_the_archive_is_a_list_of_its_own_and_an_entry_of_the_main_one(server: Server) -> None:
+async def test_the_archive_is_a_list_of_its_own_and_a_pinned_entry(server: Server) -> None:
     ada, [bob, eve, dan] = await chats(server, 3)
     await pin(ada, bob)
     await pin(ada, eve)
@@ -110,15 +110,27 @@ async def test_the_archive_is_a_list_of_its_own_and_an_entry_of_the_main_one(ser
 
     main = await ada.dialogs(folder_id=0)
     assert isinstance(main, types.messages.Dialogs)
-    archive, only = main.dialogs
+    assert [dialog.peer.user_id for dialog in main.dialogs] == [eve.user_id]
+    ways: list[dict[str, Any]] = [
+        {},
+        {"exclude_pinned": True},
+        {"folder_id": 0},
+        {"folder_id": 1},
+        {"limit": 1},
+    ]
+    for fields in ways:
+        assert {type(dialog) for dialog in (await ada.dialogs(**fields)).dialogs} <= {types.Dialog}
+    pinned = await ada.call(f.messages.GetPinnedDialogs(folder_id=0))
+    archive, only = pinned.dialogs
     assert isinstance(archive, types.DialogFolder)
+    assert archive.pinned
     assert (archive.peer.user_id, archive.unread_unmuted_peers_count, only.peer.user_id) == (
         bob.user_id,
         2,
         eve.user_id,
     )
-    assert archive.top_message in {message.id for message in main.messages}
-    assert {user.id for user in main.users} == {bob.user_id, eve.user_id}
+    assert archive.top_message in {message.id for message in pinned.messages}
+    assert {user.id for user in pinned.users} == {bob.user_id, eve.user_id}
     inside = await ada.dialogs(folder_id=1)
     assert [(dialog.peer.user_id, dialog.folder_id) for dialog in inside.dialogs] == [
         (bob.user_id, 1),

@@ -53,11 +53,12 @@ def dialog_to_tl(
 
 
 def archive_to_tl(archive: Archive) -> types.DialogFolder:
-    """Returns the archive as one entry of the main list; nothing in it counts as muted.
+    """Returns the archive as one entry among the pinned chats; nothing in it counts as muted.
 
     Spec: Folders (Peer folders).
     """
     return types.DialogFolder(
+        pinned=True,
         folder=types.Folder(id=ARCHIVE, title="Archive"),
         peer=peer_to_tl(archive.peer),
         top_message=archive.top_box_id,

@@ -5,7 +5,7 @@ Spec: Dialogs; Pagination in the API.
 
 from __future__ import annotations
 
-from telesrv.domain.dialogs import ARCHIVE, MAIN, Dialog, DialogPage
+from telesrv.domain.dialogs import ARCHIVE, MAIN, Archive, Dialog, DialogPage
 from telesrv.domain.filters import FIRST_ID, LAST_ID, NOBODY_MUTED
 from telesrv.domain.messages import MAX_PAGE
 from telesrv.domain.peers import Peer
@@ -26,8 +26,8 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
 
     The list is the main one, the archive, that of a filter of the caller's, or, without folder_id, all chats.
     A first page that holds the whole list is ``messages.dialogs``; any other is a slice, the last one empty.
-    The hash is that of the whole list. The first page of the main list has the archive as an entry when there
-    is anything in it.
+    The hash is that of the whole list. The archive is no entry of it: clients look for that among the pinned
+    chats, and some know nothing but chats here.
 
     Raises:
         RpcError: 400 PEER_ID_INVALID, FOLDER_ID_INVALID.
@@ -72,14 +72,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         muted=muted,
     )
     dialogs, messages = await _shown(ctx, page)
-    shown = dialog_user_ids(page)
-    archive = await ctx.store.dialogs.archive(ctx.user_id) if first and folder_id == MAIN else None
-    if archive is not None:
-        boxes = await ctx.store.messages.get(ctx.user_id, [archive.top_box_id])
-        dialogs.insert(0, archive_to_tl(archive))
-        messages += [message_to_tl(box) for box in boxes.values()]
-        shown |= user_ids_of(boxes.values()) | {archive.peer.id}
-    users = await shown_users(ctx, shown)
+    users = await shown_users(ctx, dialog_user_ids(page))
     if first and len(page.dialogs) < limit:
         return types.messages.Dialogs(dialogs=dialogs, messages=messages, chats=[], users=users)
     return types.messages.DialogsSlice(
@@ -108,6 +101,8 @@ async def _shown(ctx: Context, page: DialogPage) -> tuple[list[types.TypeDialog]
 async def get_pinned_dialogs(ctx: Context, request: functions.messages.GetPinnedDialogs) -> object:
     """Returns the pinned chats of a folder in their order, with the state that they belong to.
 
+    Those of the main list begin with the archive as an entry when there is anything in it.
+
     Raises:
         RpcError: 400 FOLDER_ID_INVALID.
 
@@ -115,7 +110,9 @@ async def get_pinned_dialogs(ctx: Context, request: functions.messages.GetPinned
     """
     if request.folder_id not in (MAIN, ARCHIVE):
         raise bad_request("FOLDER_ID_INVALID")
-    return await _peer_dialogs(ctx, await ctx.store.dialogs.pinned(ctx.user_id, request.folder_id))
+    page = await ctx.store.dialogs.pinned(ctx.user_id, request.folder_id)
+    archive = await ctx.store.dialogs.archive(ctx.user_id) if request.folder_id == MAIN else None
+    return await _peer_dialogs(ctx, page, archive)
 
 
 @handler(functions.messages.GetPeerDialogs)
@@ -142,9 +139,17 @@ async def get_peer_dialogs(ctx: Context, request: functions.messages.GetPeerDial
     return await _peer_dialogs(ctx, DialogPage(dialogs, page.top_boxes, len(dialogs), page.drafts))
 
 
-async def _peer_dialogs(ctx: Context, page: DialogPage) -> types.messages.PeerDialogs:
+async def _peer_dialogs(
+    ctx: Context, page: DialogPage, archive: Archive | None = None
+) -> types.messages.PeerDialogs:
     dialogs, messages = await _shown(ctx, page)
-    users = await shown_users(ctx, dialog_user_ids(page))
+    shown = dialog_user_ids(page)
+    if archive is not None:
+        boxes = await ctx.store.messages.get(ctx.user_id, [archive.top_box_id])
+        dialogs.insert(0, archive_to_tl(archive))
+        messages += [message_to_tl(box) for box in boxes.values()]
+        shown |= user_ids_of(boxes.values()) | {archive.peer.id}
+    users = await shown_users(ctx, shown)
     state = await ctx.store.updates.state(ctx.user_id)
     return types.messages.PeerDialogs(
         dialogs=dialogs, messages=messages, chats=[], users=users, state=state_to_tl(state)
