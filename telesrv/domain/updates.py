@@ -42,7 +42,7 @@ class EventKind(IntEnum):
     PEER_SETTINGS = 6
     """peer; the action bar of that chat changed: payload a snapshot of the flags."""
     USER_CHANGED = 7
-    """peer; name, username or another visible field of that account changed."""
+    """peer; name, username or another visible field of that account changed: it is shown as it is now."""
     EDIT_MESSAGE = 8
     """peer, box_id; the body is read from the box when it is shown."""
     DELETE_MESSAGES = 9
@@ -79,7 +79,7 @@ class EventKind(IntEnum):
     SCHEDULED_DELETED = 24
     """peer; payload ids, sent_ids."""
     PHONE_CHANGED = 25
-    """payload phone."""
+    """peer; the phone number of that account changed, or whether the owner may see it: shown as it is now."""
     ACCOUNT_DELETED = 26
     """peer: that account is gone."""
 

@@ -1,8 +1,7 @@
 """Accounts and the devices logged in to them.
 
-Guarantees: one phone number has one account and one username one owner, whoever asks at the same time; a
-key is logged in to one account at most; what changes for the account's other devices is in its log in the
-same transaction. Who a key is logged in as is answered from a bounded cache that every change here keeps
+Guarantees: one phone number has one account, whoever asks at the same time; a key is logged in to one account
+at most. Who a key is logged in as is answered from a bounded cache that every change here keeps
 true in this process.
 
 *Spec: User Authorization; Working with Updates*
@@ -17,14 +16,12 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from telesrv.clock import Clock
-from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
-from telesrv.domain.peers import Peer
-from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.domain.errors import PeerInvalid, PhoneOccupied
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Authorization, ClientInfo, User
 from telesrv.store.auth_keys import cleaned_client, client_columns, client_from_row
 from telesrv.store.cache import MergedCache
-from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.events import EventLog
 from telesrv.store.pool import REPEATABLE, Connection, Pool
 from telesrv.store.users import SQL_USER, USER_COLUMNS, user_from_row
 
@@ -54,25 +51,9 @@ RETURNING {USER_COLUMNS}
 SQL_LOCK: Final = f"""
 SELECT {USER_COLUMNS} FROM users WHERE user_id = $1 AND NOT deleted FOR UPDATE
 """
-# Changes the names and the about text of one account.
-SQL_SET_PROFILE: Final = """
-UPDATE users SET first_name = $2, last_name = $3, about = $4 WHERE user_id = $1
-"""
-# Changes the username of one account.
-SQL_SET_USERNAME: Final = """
-UPDATE users SET username = $2 WHERE user_id = $1
-"""
 # Who has a username.
 SQL_USERNAME: Final = """
 SELECT user_id FROM usernames WHERE username = $1
-"""
-# Takes a username; no row comes back when somebody has it.
-SQL_TAKE_USERNAME: Final = """
-INSERT INTO usernames (username, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING user_id
-"""
-# Gives a username back.
-SQL_FREE_USERNAME: Final = """
-DELETE FROM usernames WHERE username = $1 AND user_id = $2
 """
 # Makes the row of a key that is not logged in.
 SQL_CLAIM_KEY: Final = """
@@ -142,7 +123,7 @@ DELETE FROM update_states WHERE auth_key_id = ANY($1::bigint[]) AND user_id = $2
 
 
 class AccountStore:
-    """Sign-up, log-in, log-out, profile."""
+    """Sign-up, log-in, log-out."""
 
     def __init__(self, pool: Pool, events: EventLog, clock: Clock) -> None:
         self._pool = pool
@@ -159,10 +140,6 @@ class AccountStore:
     async def by_username(self, username: str) -> User | None:
         """Returns the account that has *username*, in any case."""
         return await self._user(await self._pool.fetchval(SQL_USERNAME, username_key(username)))
-
-    async def username_free(self, username: str) -> bool:
-        """Tells whether nobody has *username*; somebody may take it the next moment."""
-        return await self._pool.fetchval(SQL_USERNAME, username_key(username)) is None
 
     async def sign_up(self, phone: str, first_name: str, last_name: str = "") -> User:
         """Makes the account of *phone*; its log begins with a noop, so that its pts is 1.
@@ -183,79 +160,6 @@ class AccountStore:
                     raise PhoneOccupied
                 await self._events.begin(conn, user_id, now)
             return user_from_row(row)
-
-    async def update_profile(
-        self,
-        user_id: int,
-        first_name: str | None = None,
-        last_name: str | None = None,
-        about: str | None = None,
-        *,
-        auth_key_id: int = 0,
-        session_id: int = 0,
-    ) -> User:
-        """Changes what is not None, and tells the account's other sessions; the same again changes nothing.
-
-        Raises:
-            PeerInvalid: there is no such account.
-        """
-
-        def changed(user: User) -> User:
-            return replace(
-                user,
-                first_name=user.first_name if first_name is None else first_name,
-                last_name=user.last_name if last_name is None else last_name,
-                about=user.about if about is None else about,
-            )
-
-        async def change(conn: Connection, user: User) -> User:
-            new = changed(user)
-            if new != user:
-                await conn.execute(SQL_SET_PROFILE, user_id, new.first_name, new.last_name, new.about)
-            return new
-
-        current = await self._user(user_id)
-        if current is None:
-            raise PeerInvalid
-        if changed(current) == current:
-            return current
-        return await self._change(user_id, change, auth_key_id, session_id)
-
-    async def set_username(
-        self, user_id: int, username: str | None, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> User:
-        """Gives the account *username* (None: none at all), and tells the account's other sessions.
-
-        Raises:
-            UsernameNotModified: it is the account's username already, in this very case.
-            UsernameOccupied: somebody else has it.
-            PeerInvalid: there is no such account.
-        """
-
-        new_key = None if username is None else username_key(username)
-
-        async def change(conn: Connection, user: User) -> User:
-            if user.username == username:
-                raise UsernameNotModified
-            old_key = None if user.username is None else username_key(user.username)
-            if new_key != old_key:
-                if new_key and await conn.fetchval(SQL_TAKE_USERNAME, new_key, user_id) is None:
-                    raise UsernameOccupied
-                if old_key:
-                    await conn.execute(SQL_FREE_USERNAME, old_key, user_id)
-            await conn.execute(SQL_SET_USERNAME, user_id, username)
-            return replace(user, username=username)
-
-        current = await self._user(user_id)
-        if current is None:
-            raise PeerInvalid
-        if current.username == username:
-            raise UsernameNotModified
-        if new_key is not None:
-            holder = await self._pool.fetchval(SQL_USERNAME, new_key)
-            if holder is not None and holder != user_id:
-                raise UsernameOccupied
-        return await self._change(user_id, change, auth_key_id, session_id)
 
     async def bind(self, auth_key_id: int, user_id: int, ip: str, client: ClientInfo) -> Authorization:
         """Logs the key in to the account; it is logged out of any other, whose log it no longer reads.
@@ -364,42 +268,6 @@ class AccountStore:
         finally:
             for auth_key_id in ids:
                 self._cache.forget(auth_key_id)
-
-    async def _change(
-        self,
-        user_id: int,
-        change: Callable[[Connection, User], Awaitable[User]],
-        auth_key_id: int,
-        session_id: int,
-    ) -> User:
-        """Runs *change* on the locked account, and logs what became of it unless nothing did."""
-
-        async def body(conn: Connection, writer: EventWriter) -> User:
-            row = await conn.fetchrow(SQL_LOCK, user_id)
-            if row is None:
-                raise PeerInvalid
-            user = user_from_row(row)
-            changed = await change(conn, user)
-            if changed != user:
-                writer.add(
-                    NewEvent(
-                        user_id=user_id,
-                        kind=EventKind.USER_CHANGED,
-                        date=int(self._clock.time()),
-                        peer=Peer.user(user_id),
-                        payload={
-                            "first_name": changed.first_name,
-                            "last_name": changed.last_name,
-                            "username": changed.username,
-                            "about": changed.about,
-                        },
-                        exclude_auth_key_id=auth_key_id,
-                        exclude_session_id=session_id,
-                    )
-                )
-            return changed
-
-        return await self._events.transact([user_id], body)
 
     async def _transact(self, body: Callable[[Connection], Awaitable[T]]) -> T:
         """Returns what *body* returns, in one transaction that runs again after a deadlock."""

@@ -16,12 +16,11 @@ from telesrv.clock import Clock
 from telesrv.domain.contacts import MAX_BLOCKED_PAGE, action_bar
 from telesrv.domain.errors import PeerInvalid, Unavailable
 from telesrv.domain.peers import Peer, PeerType
-from telesrv.domain.privacy import Rules
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.action_bars import SQL_HIDE_BARS, depends_on_block, shows_phone
+from telesrv.store.action_bars import SQL_HIDE_BARS, BarsMovedError, depends_on_block, shows_phone
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
-from telesrv.store.users import SQL_KNOWN, UserStore
+from telesrv.store.users import SQL_KNOWN, UserStore, phone_rules
 
 Blocked: TypeAlias = list[tuple[Peer, int]]
 """Peers, and when each was blocked."""
@@ -61,11 +60,6 @@ ORDER BY created_at DESC, peer_type, peer_id OFFSET $2 LIMIT $3
 SQL_BLOCKED_COUNT: Final = """
 SELECT count(*) FROM contact_blocks WHERE owner_user_id = $1
 """
-# Which of some peers the owner has blocked.
-SQL_BLOCKED_USERS: Final = """
-SELECT peer_id FROM contact_blocks
-WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +70,8 @@ class _Change:
     user_ids: Sequence[int]
     blocked: bool
     bars: set[int]
-    phone_rules: Rules
     auth_key_id: int
     session_id: int
-
-
-class _BarsMovedError(Exception):
-    """The owner's address book changed between our look and our lock; look again."""
 
 
 class BlockStore:
@@ -151,18 +140,18 @@ class BlockStore:
         self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, auth_key_id: int, session_id: int
     ) -> bool:
         """Blocks or unblocks accounts, and tells of the action bars that change by it."""
-        rules = await self._users.phone_rules(owner_user_id)
         for _ in range(TRIES):
+            rules = await phone_rules(self._pool, owner_user_id)
             known = {
                 row["contact_user_id"]: row
                 for row in await self._pool.fetch(SQL_KNOWN, owner_user_id, list(user_ids))
             }
             bars = {user_id for user_id in user_ids if depends_on_block(known.get(user_id), rules)}
-            change = _Change(owner_user_id, user_ids, blocked, bars, rules, auth_key_id, session_id)
+            change = _Change(owner_user_id, user_ids, blocked, bars, auth_key_id, session_id)
             users = [owner_user_id] * (len(user_ids) + len(bars))
             try:
                 return await self._events.transact(users, lambda *args, c=change: self._apply(c, *args))
-            except _BarsMovedError:
+            except BarsMovedError:
                 continue
         raise Unavailable("an address book that kept changing")
 
@@ -173,9 +162,9 @@ class BlockStore:
         # The rows of `contacts` are locked before those of the blocks, as when an entry is written.
         rows = await conn.fetch(SQL_HIDE_BARS, owners, user_ids, [False] * len(user_ids))
         own = {row["contact_user_id"]: row for row in rows}
-        rules = change.phone_rules
+        rules = await phone_rules(conn, owner)
         if {user_id for user_id in user_ids if depends_on_block(own[user_id], rules)} != change.bars:
-            raise _BarsMovedError
+            raise BarsMovedError
         if change.blocked:
             kinds = [int(PeerType.USER)] * len(user_ids)
             done = await conn.fetch(SQL_BLOCK, owners, kinds, user_ids, [now] * len(user_ids))

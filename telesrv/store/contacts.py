@@ -25,17 +25,15 @@ from telesrv.domain.errors import FloodWait, PeerInvalid, Unavailable
 from telesrv.domain.messages import Entity
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.phones import maybe_phone
-from telesrv.domain.privacy import Rules
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Contact, ImportOutcome
-from telesrv.store.action_bars import shows_phone
-from telesrv.store.blocks import SQL_BLOCKED_USERS
+from telesrv.store.action_bars import SQL_BLOCKED_USERS, shows_phone
 from telesrv.store.boxes import entities_to_json
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore
 from telesrv.store.pool import Connection, Pool, to_json
-from telesrv.store.users import SQL_KNOWN, UserStore, contact_from_row
+from telesrv.store.users import SQL_KNOWN, UserStore, contact_from_row, phone_rules
 
 _Columns: TypeAlias = list[list[Any]]
 Contacts: TypeAlias = list[Contact]
@@ -168,14 +166,12 @@ class _Change:
         entries: Sequence[_Entry],
         listing: bool,
         known: dict[int, Any],
-        phone_rules: Rules,
         auth_key_id: int,
         session_id: int,
     ) -> None:
         self.owner_user_id = owner_user_id
         self.entries = entries
         self.listing = listing
-        self.phone_rules = phone_rules
         self.auth_key_id = auth_key_id
         self.session_id = session_id
         self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
@@ -414,10 +410,9 @@ class ContactStore:
         self, owner_user_id: int, entries: Sequence[_Entry], listing: bool, auth_key_id: int, session_id: int
     ) -> None:
         """Lists or unlists; the other side hears of it only when a mutual contact begins or ends."""
-        rules = await self._users.phone_rules(owner_user_id)
         for _ in range(TRIES):
             known = await self._known(owner_user_id, entries)
-            change = _Change(owner_user_id, entries, listing, known, rules, auth_key_id, session_id)
+            change = _Change(owner_user_id, entries, listing, known, auth_key_id, session_id)
             try:
                 await self._events.transact(change.writers, lambda *args, c=change: self._apply(c, *args))
             except _MutualityMovedError:
@@ -438,6 +433,8 @@ class ContactStore:
         own = {row["contact_user_id"]: row for row in rows if row["owner_user_id"] == owner}
         blocked = await conn.fetch(SQL_BLOCKED_USERS, owner, PeerType.USER, change.bars)
         blocked_ids = {row["peer_id"] for row in blocked}
+        # Read behind the lock: a change of the rules tells of the bars as the entries then are.
+        rules = await phone_rules(conn, owner)
 
         def tell_owner(kind: EventKind, peer: Peer | None, payload: dict[str, Any]) -> None:
             writer.add(
@@ -457,7 +454,7 @@ class ContactStore:
         for user_id in change.bars:
             bar = action_bar(
                 listed=own[user_id]["listed"],
-                phone_shared=shows_phone(own[user_id], change.phone_rules),
+                phone_shared=shows_phone(own[user_id], rules),
                 blocked=user_id in blocked_ids,
                 hidden=own[user_id]["bar_hidden"],
             )

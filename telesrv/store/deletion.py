@@ -23,14 +23,13 @@ from telesrv.store.accounts import (
     SQL_CLEAR_DEVICES,
     SQL_DEAUTHORIZE,
     SQL_FREE_KEYS,
-    SQL_FREE_USERNAME,
     SQL_LOCK,
     SQL_OTHERS,
     AccountStore,
 )
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import REPEATABLE, Connection, Pool
-from telesrv.store.profiles import SQL_FREE_PHONE
+from telesrv.store.profiles import SQL_FREE_PHONE, SQL_FREE_USERNAME
 from telesrv.store.redis import Redis
 
 BATCH: Final = 200

@@ -1,20 +1,31 @@
 """Privacy rules of accounts: set by their owner, applied by `UserStore`.
 
 Guarantees: the rules of one key change in one transaction with the event by which the account's other
-devices learn of them; the event itself says what they are.
+devices learn of them; the event itself says what they are. In the same transaction those others are told, a
+bounded number of them, who may see from now on what they might not, or the reverse; and the account's own
+devices of the action bars that are others by it.
 
 *Spec: Privacy*
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
 from telesrv.clock import Clock
-from telesrv.domain.privacy import DEFAULTS, PrivacyKey, Rules, rules_from_json, rules_to_json
+from telesrv.domain.errors import Unavailable
+from telesrv.domain.peers import Peer
+from telesrv.domain.privacy import DEFAULTS, PrivacyKey, Rules, allows, rules_from_json, rules_to_json
 from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.store.action_bars import ActionBarStore, Bars, BarsMovedError
+from telesrv.store.contacts import SQL_LISTED
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
+from telesrv.store.users import UserStore
+
+TRIES: Final = 8
 
 # Reads the rules of one key.
 SQL_GET: Final = """
@@ -26,13 +37,26 @@ INSERT INTO privacy_rules (user_id, key, rules) VALUES ($1, $2, $3::jsonb)
 ON CONFLICT (user_id, key) DO UPDATE SET rules = excluded.rules
 """
 
+KEPT_BY_CLIENTS: Final[Mapping[PrivacyKey, EventKind]] = {
+    PrivacyKey.PHONE_NUMBER: EventKind.PHONE_CHANGED,
+    PrivacyKey.ABOUT: EventKind.USER_CHANGED,
+    PrivacyKey.BIRTHDAY: EventKind.USER_CHANGED,
+    PrivacyKey.FORWARDS: EventKind.USER_CHANGED,
+    PrivacyKey.VOICE_MESSAGES: EventKind.USER_CHANGED,
+}
+"""What a client keeps of another account, and the event by which it shows it anew. Presence passes."""
+
 
 class PrivacyStore:
     """Reads and writes of an account's own rules."""
 
-    def __init__(self, pool: Pool, events: EventLog, clock: Clock) -> None:
+    def __init__(
+        self, pool: Pool, events: EventLog, users: UserStore, action_bars: ActionBarStore, clock: Clock
+    ) -> None:
         self._pool = pool
         self._events = events
+        self._users = users
+        self._action_bars = action_bars
         self._clock = clock
 
     async def get(self, user_id: int, key: PrivacyKey) -> Rules:
@@ -48,26 +72,60 @@ class PrivacyStore:
         Args:
             rules: normalized.
         """
-        if await self.get(user_id, key) == rules:
+        before = await self.get(user_id, key)
+        if before == rules:
             return False
         payload = {
             "key": int(key),
             "rules": rules_to_json(rules),
             "user_ids": sorted(frozenset[int]().union(*(rule.user_ids for rule in rules))),
         }
+        others = await self._concerned(user_id, key, before, rules)
+        chats = await self._action_bars.newest(user_id) if key is PrivacyKey.PHONE_NUMBER else []
 
-        async def body(conn: Connection, writer: EventWriter) -> None:
+        async def body(conn: Connection, writer: EventWriter, looked: Bars) -> None:
+            date = int(self._clock.time())
+            bars = await self._action_bars.lock(conn, user_id, chats, before, rules) if chats else {}
+            if bars.keys() != looked.keys():
+                raise BarsMovedError
             await conn.execute(SQL_SET, user_id, key, payload["rules"])
-            writer.add(
-                NewEvent(
-                    user_id,
-                    EventKind.PRIVACY,
-                    int(self._clock.time()),
-                    payload=payload,
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
+            own: list[tuple[EventKind, Peer | None, Mapping[str, Any]]] = [(EventKind.PRIVACY, None, payload)]
+            own += [(EventKind.PEER_SETTINGS, Peer.user(other), bar) for other, bar in bars.items()]
+            for kind, peer, said in own:
+                writer.add(
+                    NewEvent(
+                        user_id,
+                        kind,
+                        date,
+                        peer,
+                        payload=said,
+                        exclude_auth_key_id=auth_key_id,
+                        exclude_session_id=session_id,
+                    )
                 )
-            )
+            for other in others:
+                writer.add(NewEvent(other, KEPT_BY_CLIENTS[key], date, Peer.user(user_id)))
 
-        await self._events.transact([user_id], body)
-        return True
+        for _ in range(TRIES):
+            looked = await self._action_bars.look(user_id, chats, before, rules) if chats else {}
+            owners = [user_id] * (1 + len(looked)) + others
+            try:
+                await self._events.transact(owners, partial(body, looked=looked))
+            except BarsMovedError:
+                continue
+            return True
+        raise Unavailable("an address book that kept changing")
+
+    async def _concerned(self, user_id: int, key: PrivacyKey, before: Rules, after: Rules) -> list[int]:
+        """Returns who has the account before their eyes and is allowed by one of the rules only."""
+        if key not in KEPT_BY_CLIENTS:
+            return []
+        viewers = await self._users.to_be_told(user_id)
+        rows = await self._pool.fetch(SQL_LISTED, user_id, viewers)
+        contacts = {row["contact_user_id"] for row in rows}
+        return [
+            viewer
+            for viewer in viewers
+            if allows(before, viewer, contact=viewer in contacts)
+            != allows(after, viewer, contact=viewer in contacts)
+        ]

@@ -1,27 +1,48 @@
-"""What an account says of itself beside its names, its phone number, and its settings.
+"""What an account says of itself, its phone number, and its settings.
 
-Guarantees: one phone number has one account, whoever asks at the same time; what other devices of the
-account must hear of is in its log in the same transaction.
+Guarantees: one phone number has one account and one username one owner, whoever asks at the same time. A
+change that others can see is one transaction with an event in the log of the account and in those of a
+bounded number of others who have it before their eyes (`UserStore.to_be_told`). The events hold no snapshot:
+they are shown by the profile and the privacy rules of the moment, so that the last one shown is true whatever
+the order of their pts.
 
-*Spec: account.updateBirthday; account.changePhone; account.setAccountTTL; Privacy*
+*Spec: account.updateProfile; account.changePhone; account.setAccountTTL; Privacy*
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
 
 from telesrv.clock import Clock
-from telesrv.domain.errors import PeerInvalid, PhoneOccupied
+from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
 from telesrv.domain.peers import Peer
 from telesrv.domain.privacy import AccountFlags
 from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Birthday, User
-from telesrv.store.accounts import SQL_LOCK, SQL_TAKE_PHONE
+from telesrv.store.accounts import SQL_LOCK, SQL_PHONE, SQL_TAKE_PHONE, SQL_USERNAME
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
-from telesrv.store.users import user_from_row
+from telesrv.store.users import UserStore, user_from_row
 
+# Changes the names and the about text of one account.
+SQL_SET_PROFILE: Final = """
+UPDATE users SET first_name = $2, last_name = $3, about = $4 WHERE user_id = $1
+"""
+# Changes the username of one account.
+SQL_SET_USERNAME: Final = """
+UPDATE users SET username = $2 WHERE user_id = $1
+"""
+# Takes a username; no row comes back when somebody has it.
+SQL_TAKE_USERNAME: Final = """
+INSERT INTO usernames (username, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING user_id
+"""
+# Gives a username back.
+SQL_FREE_USERNAME: Final = """
+DELETE FROM usernames WHERE username = $1 AND user_id = $2
+"""
 # Sets the birthday of one account.
 SQL_SET_BIRTHDAY: Final = """
 UPDATE users SET birth_day = $2, birth_month = $3, birth_year = $4 WHERE user_id = $1
@@ -43,16 +64,90 @@ SQL_FREE_PHONE: Final = """
 DELETE FROM phone_numbers WHERE phone = $1 AND user_id = $2
 """
 
-_Change = Callable[[Connection, User], Awaitable[Mapping[str, Any] | None]]
+_Changed = Callable[[User], User]
+_Write = Callable[[Connection, User, User], Awaitable[None]]
 
 
 class ProfileStore:
     """Writes of profiles; `UserStore` reads them."""
 
-    def __init__(self, pool: Pool, events: EventLog, clock: Clock) -> None:
+    def __init__(self, pool: Pool, events: EventLog, users: UserStore, clock: Clock) -> None:
         self._pool = pool
         self._events = events
+        self._users = users
         self._clock = clock
+
+    async def update(
+        self,
+        user_id: int,
+        first_name: str | None = None,
+        last_name: str | None = None,
+        about: str | None = None,
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> User:
+        """Changes what is not None, and tells the account's other sessions; the same again changes nothing.
+
+        Raises:
+            PeerInvalid: there is no such account.
+        """
+
+        def changed(user: User) -> User:
+            return replace(
+                user,
+                first_name=user.first_name if first_name is None else first_name,
+                last_name=user.last_name if last_name is None else last_name,
+                about=user.about if about is None else about,
+            )
+
+        async def write(conn: Connection, old: User, new: User) -> None:
+            await conn.execute(SQL_SET_PROFILE, user_id, new.first_name, new.last_name, new.about)
+
+        user, _ = await self._change(
+            user_id, EventKind.USER_CHANGED, changed, write, (auth_key_id, session_id)
+        )
+        return user
+
+    async def username_free(self, username: str) -> bool:
+        """Tells whether nobody has *username*; somebody may take it the next moment."""
+        return await self._pool.fetchval(SQL_USERNAME, username_key(username)) is None
+
+    async def set_username(
+        self, user_id: int, username: str | None, *, auth_key_id: int = 0, session_id: int = 0
+    ) -> User:
+        """Gives the account *username* (None: none at all), and tells the account's other sessions.
+
+        Raises:
+            UsernameNotModified: it is the account's username already, in this very case.
+            UsernameOccupied: somebody else has it.
+            PeerInvalid: there is no such account.
+        """
+        new_key = None if username is None else username_key(username)
+
+        async def write(conn: Connection, old: User, new: User) -> None:
+            old_key = None if old.username is None else username_key(old.username)
+            if new_key != old_key:
+                if new_key and await conn.fetchval(SQL_TAKE_USERNAME, new_key, user_id) is None:
+                    raise UsernameOccupied
+                if old_key:
+                    await conn.execute(SQL_FREE_USERNAME, old_key, user_id)
+            await conn.execute(SQL_SET_USERNAME, user_id, username)
+
+        if new_key is not None:
+            holder = await self._pool.fetchval(SQL_USERNAME, new_key)
+            if holder is not None and holder != user_id:
+                raise UsernameOccupied
+        user, changed = await self._change(
+            user_id,
+            EventKind.USER_CHANGED,
+            lambda user: replace(user, username=username),
+            write,
+            (auth_key_id, session_id),
+        )
+        if not changed:
+            raise UsernameNotModified
+        return user
 
     async def set_birthday(
         self, user_id: int, birthday: Birthday | None, *, auth_key_id: int = 0, session_id: int = 0
@@ -64,13 +159,17 @@ class ProfileStore:
         """
         day = birthday or Birthday(0, 0)
 
-        async def change(conn: Connection, user: User) -> Mapping[str, Any] | None:
-            if user.birthday == birthday:
-                return None
+        async def write(conn: Connection, old: User, new: User) -> None:
             await conn.execute(SQL_SET_BIRTHDAY, user_id, day.day, day.month, day.year)
-            return {"birthday": [day.day, day.month, day.year]}
 
-        return await self._change(user_id, EventKind.USER_CHANGED, change, auth_key_id, session_id)
+        _, changed = await self._change(
+            user_id,
+            EventKind.USER_CHANGED,
+            lambda user: replace(user, birthday=birthday),
+            write,
+            (auth_key_id, session_id),
+        )
+        return changed
 
     async def change_phone(
         self, user_id: int, phone: str, *, auth_key_id: int = 0, session_id: int = 0
@@ -84,16 +183,22 @@ class ProfileStore:
             PeerInvalid: there is no such account.
         """
 
-        async def change(conn: Connection, user: User) -> Mapping[str, Any] | None:
-            if user.phone == phone:
-                return None
+        async def write(conn: Connection, old: User, new: User) -> None:
             if await conn.fetchval(SQL_TAKE_PHONE, phone, user_id) is None:
                 raise PhoneOccupied
             await conn.execute(SQL_SET_PHONE, user_id, phone)
-            await conn.execute(SQL_FREE_PHONE, user.phone, user_id)
-            return {"phone": phone}
+            await conn.execute(SQL_FREE_PHONE, old.phone, user_id)
 
-        return await self._change(user_id, EventKind.PHONE_CHANGED, change, auth_key_id, session_id)
+        if await self._pool.fetchval(SQL_PHONE, phone) not in (None, user_id):
+            raise PhoneOccupied
+        _, changed = await self._change(
+            user_id,
+            EventKind.PHONE_CHANGED,
+            lambda user: replace(user, phone=phone),
+            write,
+            (auth_key_id, session_id),
+        )
+        return changed
 
     async def set_flags(self, user_id: int, flags: AccountFlags) -> None:
         """Sets the switches of the account; TL has no update for them."""
@@ -104,29 +209,49 @@ class ProfileStore:
         await self._pool.execute(SQL_SET_TTL, user_id, days)
 
     async def _change(
-        self, user_id: int, kind: EventKind, change: _Change, auth_key_id: int, session_id: int
-    ) -> bool:
-        """Runs *change* on the locked account and logs what it returns; None: nothing changed."""
+        self,
+        user_id: int,
+        kind: EventKind,
+        changed: _Changed,
+        write: _Write,
+        session: tuple[int, int],
+    ) -> tuple[User, bool]:
+        """Returns the account as *changed* makes it, and whether that is another one than before.
 
-        async def body(conn: Connection, writer: EventWriter) -> bool:
-            # What changes nothing takes no pts: the caller has looked; here two at once are told apart.
+        Args:
+            write: is given the locked account as it was and as it is to be; not called when it is the same.
+            session: the auth_key_id and session_id that are not told.
+        """
+        current = await self._users.get(user_id)
+        if current is None or current.deleted:
+            raise PeerInvalid
+        if changed(current) == current:
+            return current, False
+        others = await self._users.to_be_told(user_id)
+        peer, date = Peer.user(user_id), int(self._clock.time())
+
+        async def body(conn: Connection, writer: EventWriter) -> tuple[User, bool]:
             row = await conn.fetchrow(SQL_LOCK, user_id)
             if row is None:
                 raise PeerInvalid
-            payload = await change(conn, user_from_row(row))
-            if payload is None:
-                return False
+            old = user_from_row(row)
+            new = changed(old)
+            if new == old:
+                return old, False
+            await write(conn, old, new)
+            auth_key_id, session_id = session
             writer.add(
                 NewEvent(
                     user_id,
                     kind,
-                    int(self._clock.time()),
-                    Peer.user(user_id),
-                    payload=payload,
+                    date,
+                    peer,
                     exclude_auth_key_id=auth_key_id,
                     exclude_session_id=session_id,
                 )
             )
-            return True
+            for other in others:
+                writer.add(NewEvent(other, kind, date, peer))
+            return new, True
 
-        return await self._events.transact([user_id], body)
+        return await self._events.transact([user_id, *others], body)

@@ -22,7 +22,7 @@ from telesrv.domain.privacy import (
 )
 from telesrv.domain.users import Birthday, Contact, Presence, User, UserView
 from telesrv.store.boxes import entities_from_json
-from telesrv.store.pool import Pool, Record
+from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.presence import PresenceStore
 
 ALL_KEYS: Final = frozenset(PrivacyKey)
@@ -32,6 +32,9 @@ STATUS_DEFAULT: Final = DEFAULTS[PrivacyKey.STATUS_TIMESTAMP]
 PHONE_DEFAULT: Final = DEFAULTS[PrivacyKey.PHONE_NUMBER]
 MAX_AUDIENCE: Final = 1_000
 MAX_CHAT_AUDIENCE: Final = 200
+MAX_TOLD: Final = 500
+"""The most others who get an event of one change: it is one transaction, and each of them waits for its end
+with what is pushed meanwhile."""
 
 USER_COLUMNS: Final = """user_id, phone, first_name, last_name, username, about, created_at, last_seen_at,
     deleted, birth_day, birth_month, birth_year, flags, ttl_days"""
@@ -164,16 +167,27 @@ class UserStore:
         rows = await self._pool.fetch(SQL_BLOCKED_PAIRS, *map(list, zip(*both, strict=True)))
         return {(row["owner_user_id"], row["peer_id"]) for row in rows}
 
-    async def audience(self, user_id: int) -> list[int]:
-        """Returns who has the account before their eyes: by their address book, or for a chat of late.
+    async def audience(self, user_id: int, most: int = MAX_AUDIENCE) -> list[int]:
+        """Returns who has the account before their eyes: for a chat, the latest first, or by their address
+        book.
 
         Bounded: what these are told at once the rest learn when they ask next.
         """
-        rows = await self._pool.fetch(SQL_LISTED_BY, user_id, MAX_AUDIENCE)
-        found = dict.fromkeys(row["contact_user_id"] for row in rows)
         rows = await self._pool.fetch(SQL_NEWEST_PEERS, user_id, MAX_CHAT_AUDIENCE)
-        found.update(dict.fromkeys(row["peer_id"] for row in rows))
-        return [viewer for viewer in found if viewer not in (user_id, SERVICE_USER_ID)][:MAX_AUDIENCE]
+        found = dict.fromkeys(row["peer_id"] for row in rows)
+        rows = await self._pool.fetch(SQL_LISTED_BY, user_id, most)
+        found.update(dict.fromkeys(row["contact_user_id"] for row in rows))
+        return [viewer for viewer in found if viewer not in (user_id, SERVICE_USER_ID)][:most]
+
+    async def to_be_told(self, user_id: int) -> list[int]:
+        """Returns the accounts in whose logs a change of this one's profile is written.
+
+        Bounded: the rest have it in the users of the next answer that shows the account, which clients take
+        over.
+        """
+        viewers = await self.audience(user_id, MAX_TOLD)
+        existing = await self.existing(viewers)
+        return [viewer for viewer in viewers if viewer in existing]
 
     async def findable(self, viewer_user_id: int, user_ids: Iterable[int]) -> set[int]:
         """Returns those of the accounts that the viewer may find by their phone numbers.
@@ -199,11 +213,6 @@ class UserStore:
         if owner_user_id in user_ids or SERVICE_USER_ID in user_ids:
             return False
         return await self.existing(user_ids) == set(user_ids)
-
-    async def phone_rules(self, user_id: int) -> Rules:
-        """Returns who sees the account's phone number by its own rules."""
-        rules = await self._rules([user_id])
-        return rules.get(user_id, {}).get(PrivacyKey.PHONE_NUMBER, PHONE_DEFAULT)
 
     async def _rules(self, user_ids: Collection[int]) -> dict[int, dict[PrivacyKey, Rules]]:
         found: dict[int, dict[PrivacyKey, Rules]] = {}
@@ -264,6 +273,14 @@ class UserStore:
             phone_needs_exception=not own and not shared and not allows(phone_rules, user_id, contact=True),
             allowed=allowed,
         )
+
+
+async def phone_rules(reader: Pool | Connection, user_id: int) -> Rules:
+    """Returns who sees the account's phone number by its own rules."""
+    for row in await reader.fetch(SQL_RULES, [user_id]):
+        if row["key"] == PrivacyKey.PHONE_NUMBER:
+            return rules_from_json(row["rules"])
+    return PHONE_DEFAULT
 
 
 def user_from_row(row: Any) -> User:

@@ -241,7 +241,7 @@ async def test_sessions_kill_refuses_what_names_nobody(cli: Cli, arguments: list
 
 async def test_users(cli: Cli, store: Store) -> None:
     anna, boris = await anna_and_boris(store)
-    await store.accounts.set_username(anna.user_id, "Anna_the_first")
+    await store.profiles.set_username(anna.user_id, "Anna_the_first")
     await log_in(store, anna, 11)
     await send(store, boris.user_id, anna.user_id)
     assert len((await cli("users", "list", "--json")).json) >= 2

@@ -147,6 +147,7 @@ class Living:
             ):
                 moved = range(self.replica.pts + 1, push.pts + 1)
                 assert self.answered.issuperset(moved), f"not pushed and not answered: {moved}"
+            self.replica.learn(push.update.users)
             for update in push.update.updates:
                 self.replica.follow(update)
 
@@ -322,6 +323,7 @@ class World:
         self._note("what is owed is pushed")
         for user_id, pushes in (await self._pushes()).items():
             for push in pushes:
+                self.told[user_id].learn(push.update.users)
                 for update in push.update.updates:
                     self.told[user_id].follow(update)
             for living in self.devices:

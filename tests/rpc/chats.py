@@ -193,11 +193,13 @@ class Replica:
     read_inbox: dict[int, int] = field(default_factory=dict)
     read_outbox: dict[int, int] = field(default_factory=dict)
     users: set[int] = field(default_factory=set)
+    names: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+    """First name, last name and username of those it has been told of."""
+    phones: dict[int, str] = field(default_factory=dict)
     message_ids: dict[int, int] = field(default_factory=dict)
     arranged: Arranged = field(default_factory=Arranged)
     privacy: dict[str, list[Any]] = field(default_factory=dict)
     notify: dict[str, Any] = field(default_factory=dict)
-    phone: str = ""
     scheduled: dict[int, types.Message] = field(default_factory=dict)
     history_ttl: dict[int, int] = field(default_factory=dict)
 
@@ -235,8 +237,11 @@ class Replica:
                 self.privacy[type(update.key).__name__] = update.rules
             case types.UpdateNotifySettings():
                 self.notify[repr(update.peer)] = update.notify_settings
+            case types.UpdateUserName():
+                username = update.usernames[0].username if update.usernames else ""
+                self.names[update.user_id] = (update.first_name, update.last_name, username)
             case types.UpdateUserPhone():
-                self.phone = update.phone
+                self.phones[update.user_id] = update.phone
             case types.UpdateNewScheduledMessage():
                 self.scheduled[update.message.id] = update.message
             case types.UpdateDeleteScheduledMessages():
@@ -246,6 +251,12 @@ class Replica:
                 self.history_ttl[update.peer.user_id] = update.ttl_period or 0
             case types.UpdateMessageID():
                 self.message_ids[update.random_id] = update.id
+
+    def learn(self, users: Iterable[Any]) -> None:
+        """Takes the accounts that an answer shows over."""
+        for user in users:
+            self.names[user.id] = (user.first_name or "", user.last_name or "", user.username or "")
+            self.phones[user.id] = user.phone or ""
 
     def add(self, message: Any) -> None:
         self.messages[message.id] = message
@@ -272,6 +283,7 @@ class Replica:
                 assert push.exclude_session_id == device.caller.session_id
                 self.pts = push.pts
                 continue
+            self.learn(push.update.users)
             shown = {user.id for user in push.update.users}
             for update in push.update.updates:
                 assert named_users(update) <= shown
@@ -283,6 +295,7 @@ class Replica:
             answer = await device.difference(self.pts, **fields)
             if isinstance(answer, types.updates.DifferenceEmpty):
                 return turn
+            self.learn(answer.users)
             for message in answer.new_messages:
                 self.add(message)
                 assert named_users(message) <= {user.id for user in answer.users}
@@ -336,6 +349,7 @@ async def fresh(device: Device, others: Iterable[Device]) -> Replica:
         profile = types.InputUser(user_id=named.user_id, access_hash=named.access_hash)
         full = (await device.call(functions.users.GetFullUser(id=profile))).full_user
         replica.history_ttl[other.user_id] = full.ttl_period or 0
+        replica.learn(await device.call(functions.users.GetUsers(id=[profile])))
     replica.arranged = await fresh_arranged(device, others)
     return replica
 
@@ -352,6 +366,8 @@ def same(followed: Replica, fresh: Replica) -> None:
     assert followed.messages == fresh.messages
     same_arranged(followed.arranged, fresh.arranged)
     assert followed.scheduled == fresh.scheduled
+    known_names = {user_id: name for user_id, name in followed.names.items() if user_id in fresh.names}
+    assert known_names == {user_id: fresh.names[user_id] for user_id in known_names}
     for name in ("unread", "read_inbox", "read_outbox", "history_ttl"):
         known, asked = getattr(followed, name), getattr(fresh, name)
         if name in ("read_inbox", "read_outbox"):

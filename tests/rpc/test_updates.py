@@ -113,7 +113,7 @@ async def test_events_without_a_pts_of_their_own(server: Server) -> None:
     blocks = server.store.blocks
     await blocks.block(ada.user_id, Peer.user(bob.user_id))
     await blocks.unblock(ada.user_id, Peer.user(bob.user_id))
-    await server.store.accounts.set_username(ada.user_id, "ada_lovelace")
+    await server.store.profiles.set_username(ada.user_id, "ada_lovelace")
     replica, pushed = Replica(ada.user_id, start), []
     for push in await server.pushes(ada.user_id):
         pushed += push.update.updates

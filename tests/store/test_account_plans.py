@@ -7,6 +7,7 @@ import re
 from telesrv.store import (
     Store,
     accounts,
+    action_bars,
     auth_keys,
     blocks,
     contacts,
@@ -24,8 +25,8 @@ ONE_OWNER = [
     (users.SQL_KNOWN, [7, [8, 9]]),
     (presence.SQL_SEEN, [7, 5]),
     (accounts.SQL_LOCK, [7]),
-    (accounts.SQL_SET_PROFILE, [7, "", "", ""]),
-    (accounts.SQL_SET_USERNAME, [7, None]),
+    (profiles.SQL_SET_PROFILE, [7, "", "", ""]),
+    (profiles.SQL_SET_USERNAME, [7, None]),
     (accounts.SQL_LOCK_KEY, [7]),
     (accounts.SQL_MOVE_KEY, [7, 8]),
     (accounts.SQL_KEY_USER, [7]),
@@ -68,7 +69,7 @@ ONE_OWNER = [
     (deletion.SQL_KNOWN_AFTER, [7, 8, 10]),
     (deletion.SQL_PEERS_AFTER, [7, 8, 10]),
     (deletion.SQL_FORGET_OWN, [7, [8, 9]]),
-    (blocks.SQL_BLOCKED_USERS, [7, 1, [8, 9]]),
+    (action_bars.SQL_BLOCKED_USERS, [7, 1, [8, 9]]),
 ]
 SEVERAL = [
     (users.SQL_USERS, [[7, 8]]),

@@ -165,10 +165,10 @@ async def test_renaming_keeps_the_number_and_says_nothing_of_the_bar(store: Stor
 async def test_search_finds_contacts_by_name_and_others_by_username(store: Store) -> None:
     ann, bob, cid, dan = await people(store, "Ann", "Bob", "Cid", "Dan")
     await store.contacts.import_(ann, [(1, "15550001", "Борис", "Каменный")])
-    await store.accounts.set_username(bob, "stone_bob")
-    await store.accounts.set_username(cid, "stone_cid")
-    await store.accounts.set_username(ann, "stone_ann")
-    await store.accounts.set_username(dan, "Stonier")
+    await store.profiles.set_username(bob, "stone_bob")
+    await store.profiles.set_username(cid, "stone_cid")
+    await store.profiles.set_username(ann, "stone_ann")
+    await store.profiles.set_username(dan, "Stonier")
 
     async def search(q: str, limit: int = 10) -> tuple[list[int], list[int]]:
         return await store.contacts.search(ann, q, limit)

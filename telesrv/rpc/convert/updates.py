@@ -166,6 +166,8 @@ def _user_changed(event: Event, box: MessageBox | None, views: Views) -> list[ty
     if view is None:
         return []
     user_id = view.user.user_id
+    if view.user.deleted:
+        return [types.UpdateUser(user_id=user_id)]
     return [
         types.UpdateUserName(
             user_id=user_id,
@@ -179,8 +181,11 @@ def _user_changed(event: Event, box: MessageBox | None, views: Views) -> list[ty
 
 @converts(EventKind.PHONE_CHANGED)
 def _phone_changed(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
-    phone = str((event.payload or {}).get("phone", ""))
-    return [types.UpdateUserPhone(user_id=event.user_id, phone=phone)]
+    view = views.get(event.peer.id) if event.peer is not None else None
+    if view is None or view.user.deleted:
+        return []
+    phone = view.user.phone if view.is_self or view.phone_visible else ""
+    return [types.UpdateUserPhone(user_id=view.user.user_id, phone=phone)]
 
 
 @converts(EventKind.ACCOUNT_DELETED)

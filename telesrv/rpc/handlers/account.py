@@ -12,7 +12,7 @@ from telesrv.domain.usernames import is_reserved_username, is_valid_username
 from telesrv.domain.users import Authorization
 from telesrv.mtproto.exchange import DH_BYTES, DH_G, DH_PRIME
 from telesrv.rpc import fields
-from telesrv.rpc.audience import tell_name, tell_presence
+from telesrv.rpc.audience import tell_presence
 from telesrv.rpc.convert.users import status_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
@@ -82,12 +82,7 @@ async def update_profile(ctx: Context, request: functions.account.UpdateProfile)
     if request.about is not None:
         about = fields.about(request.about)
     await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
-    before = await ctx.store.users.get(ctx.user_id)
-    after = await ctx.store.accounts.update_profile(
-        ctx.user_id, first_name=first_name, last_name=last_name, about=about
-    )
-    if before is None or (before.first_name, before.last_name) != (after.first_name, after.last_name):
-        await tell_name(ctx.store, ctx.sessions, ctx.user_id)
+    await ctx.store.profiles.update(ctx.user_id, first_name=first_name, last_name=last_name, about=about)
     return await self_to_tl(ctx)
 
 
@@ -100,7 +95,7 @@ async def check_username(ctx: Context, request: functions.account.CheckUsername)
     """
     _check_username(request.username)
     await ctx.store.limits.hit("account:username", ctx.user_id, CHECKS_PER_MINUTE, 60)
-    return await ctx.store.accounts.username_free(request.username)
+    return await ctx.store.profiles.username_free(request.username)
 
 
 @handler(functions.account.UpdateUsername)
@@ -113,8 +108,7 @@ async def update_username(ctx: Context, request: functions.account.UpdateUsernam
     if request.username:
         _check_username(request.username)
     await ctx.store.limits.hit("account:profile", ctx.user_id, PROFILE_CHANGES_PER_HOUR, 3600)
-    await ctx.store.accounts.set_username(ctx.user_id, request.username or None)
-    await tell_name(ctx.store, ctx.sessions, ctx.user_id)
+    await ctx.store.profiles.set_username(ctx.user_id, request.username or None)
     return await self_to_tl(ctx)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from telesrv.domain.privacy import AccountFlags, PrivacyKey, Rules, normalized
-from telesrv.rpc.audience import tell_phone, tell_presence
+from telesrv.rpc.audience import tell_presence
 from telesrv.rpc.convert.privacy import privacy_key_of, privacy_rules_of, privacy_rules_to_tl
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request, unauthorized
 from telesrv.rpc.registry import handler
@@ -34,7 +34,7 @@ async def get_privacy(ctx: Context, request: functions.account.GetPrivacy) -> ty
 
 @handler(functions.account.SetPrivacy)
 async def set_privacy(ctx: Context, request: functions.account.SetPrivacy) -> types.account.PrivacyRules:
-    """Sets the rules of one key; who sees the caller now is told at once what they may see from now on.
+    """Sets the rules of one key; who sees the caller is told what they may see from now on.
 
     Raises:
         RpcError: 400 PRIVACY_KEY_INVALID, PRIVACY_VALUE_INVALID, PRIVACY_TOO_LONG.
@@ -45,8 +45,6 @@ async def set_privacy(ctx: Context, request: functions.account.SetPrivacy) -> ty
     changed = await ctx.store.privacy.set(ctx.user_id, key, rules)
     if changed and key is PrivacyKey.STATUS_TIMESTAMP:
         await tell_presence(ctx.store, ctx.sessions, ctx.user_id, ctx.now(), roughly=True)
-    if changed and key is PrivacyKey.PHONE_NUMBER:
-        await tell_phone(ctx.store, ctx.sessions, ctx.user_id)
     return await _rules_to_tl(ctx, rules)
 
 

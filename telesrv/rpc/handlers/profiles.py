@@ -9,7 +9,6 @@ import datetime
 from typing import TYPE_CHECKING, Final
 
 from telesrv.domain.users import DAY_S, DEFAULT_TTL_DAYS, Birthday
-from telesrv.rpc.audience import tell_phone
 from telesrv.rpc.convert.users import SERVICE_PHONE, birthday_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.handlers.account import PROFILE_CHANGES_PER_HOUR
@@ -128,9 +127,7 @@ async def change_phone(ctx: Context, request: functions.account.ChangePhone) -> 
     await ctx.store.codes.check(phone, code_hash, request.phone_code, ctx.caller.auth_key_id, now=ctx.now())
     if not await ctx.store.codes.consume(phone, code_hash, ctx.caller.auth_key_id, now=ctx.now()):
         raise bad_request("PHONE_CODE_EXPIRED")
-    changed = await ctx.store.profiles.change_phone(ctx.user_id, phone)
-    if changed:
-        await tell_phone(ctx.store, ctx.sessions, ctx.user_id)
+    await ctx.store.profiles.change_phone(ctx.user_id, phone)
     return await self_to_tl(ctx)
 
 
