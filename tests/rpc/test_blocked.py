@@ -93,7 +93,7 @@ async def test_the_other_side_writes_into_the_void(server: Server) -> None:
     await bob.send(ada)
     assert (await ada.history(bob)).messages == []
     assert len((await bob.history(ada)).messages) == 1
-    await server.store.contacts.block(bob.user_id, Peer.user(ada.user_id))
+    await server.store.blocks.block(bob.user_id, Peer.user(ada.user_id))
     with pytest.raises(Refused, match="400 YOU_BLOCKED_USER"):
         await bob.send(ada)
 

@@ -135,7 +135,7 @@ async def test_a_repeat_ends_no_later_draft(store: Store) -> None:
 
 async def test_what_is_refused_ends_no_draft(store: Store) -> None:
     pts = await save(store, BORIS_PEER, "hello")
-    await store.contacts.block(ANNA, BORIS_PEER)
+    await store.blocks.block(ANNA, BORIS_PEER)
     with pytest.raises(PeerBlocked):
         await send(store, ANNA, BORIS, clear_draft=True)
     assert EventKind.DRAFT not in await kinds(store, pts)
