@@ -8,5 +8,7 @@ CREATE TABLE nodes (
     connections integer NOT NULL DEFAULT 0,
     sessions integer NOT NULL DEFAULT 0,
     started_at_ms bigint NOT NULL,
-    expires_at_ms bigint NOT NULL
+    expires_at_ms bigint NOT NULL,
+    -- Message ids of this number may name times up to this one, by the clock of whoever held it.
+    used_until_ms bigint NOT NULL
 );

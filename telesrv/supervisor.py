@@ -2,7 +2,8 @@
 clients.
 
 Guarantees: `telesrv ready on HOST:PORT` is printed when every worker accepts clients; a worker that dies
-is started again, at once at first and then ever more slowly; SIGTERM, SIGINT or SIGHUP ends everything in
+is started again, at once at first and then ever more slowly, and the other processes hear of its death at
+once; SIGTERM, SIGINT or SIGHUP ends everything in
 order within ten seconds; SIGUSR2 replaces the workers one by one, each new one accepting before the old one
 hands its sessions over. On Linux the workers die with this process, however it ends. Concurrency: one event
 loop; one task watches each worker.
@@ -16,12 +17,14 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from telesrv import metrics
+from telesrv.clock import SystemClock
 from telesrv.config import ConfigError, Settings
 from telesrv.domain.errors import Unavailable
 from telesrv.health import HealthServer
@@ -29,6 +32,7 @@ from telesrv.mtproto.rsa import load_or_generate_rsa_key
 from telesrv.platform import EmbeddedServers, Endpoints, PlatformError, connection_limit, launcher, migrate
 from telesrv.platform.address import note_address
 from telesrv.platform.embedded import make_data_dir
+from telesrv.store.burial import bury
 from telesrv.store.redis import Redis
 from telesrv.worker import READY_FD, rsa_key_path
 
@@ -46,21 +50,28 @@ _STEADY_S: Final = 10.0
 """A worker that lived so long is started again at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """A worker that accepts clients, and the lease that says which node it is."""
+
+    process: asyncio.subprocess.Process
+    node: int
+    holder: str
+
+
 class WorkerProcess:
     """One place for a worker: whoever holds it now, kept alive."""
 
-    def __init__(self, number: int, environment: dict[str, str], metrics_directory: Path) -> None:
+    def __init__(
+        self, number: int, environment: dict[str, str], metrics_directory: Path, endpoints: Endpoints
+    ) -> None:
         self.number = number
         self._directory = metrics_directory
         self._environment = environment
-        self._process: asyncio.subprocess.Process | None = None
+        self._endpoints = endpoints
+        self._serving: _Serving | None = None
         self._watcher: asyncio.Task[None] | None = None
         self.ready = False
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the one that serves now."""
-        return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
         """Starts the worker and returns when it accepts clients.
@@ -68,7 +79,7 @@ class WorkerProcess:
         Raises:
             PlatformError: it ended or did not get ready in time; why is in the log.
         """
-        self._process = await self._spawn()
+        self._serving = await self._spawn()
         self.ready = True
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
@@ -80,18 +91,18 @@ class WorkerProcess:
         """
         successor = await self._spawn()
         await self._stop_watching()
-        old, self._process = self._process, successor
+        old, self._serving = self._serving, successor
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
         if old is not None:
-            await _end(old)
-            metrics.forget_process(self._directory, old.pid)
+            await _end(old.process)
+            await self._clear_away(old)
 
     async def stop(self) -> None:
         """Ends the worker in order, at last by force."""
         self.ready = False
         await self._stop_watching()
-        if self._process is not None:
-            await _end(self._process)
+        if self._serving is not None:
+            await _end(self._serving.process)
 
     async def _stop_watching(self) -> None:
         if self._watcher is not None:
@@ -100,7 +111,7 @@ class WorkerProcess:
                 await self._watcher
             self._watcher = None
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
+    async def _spawn(self) -> _Serving:
         reader, writer = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -116,40 +127,55 @@ class WorkerProcess:
         finally:
             os.close(writer)
         try:
-            await asyncio.wait_for(_read_line(reader), _READY_S)
+            _, node, holder = (await asyncio.wait_for(_read_line(reader), _READY_S)).split()
         except (EOFError, TimeoutError):
             await _end(process)
             raise PlatformError(f"worker {self.number} did not start; its log says why") from None
         except BaseException:
             await _end(process)
             raise
-        return process
+        return _Serving(process, int(node), holder)
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         backoff_s = _FIRST_BACKOFF_S
         while True:
-            assert self._process is not None
+            assert self._serving is not None
             began = loop.time()
-            status = await self._process.wait()
+            status = await self._serving.process.wait()
             self.ready = False
-            metrics.forget_process(self._directory, self._process.pid)
             log.error("a worker died; it is started again", worker=self.number, status=status)
+            await self._clear_away(self._serving)
             if loop.time() - began > _STEADY_S:
                 backoff_s = _FIRST_BACKOFF_S
             while not self.ready:
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
                 try:
-                    self._process = await self._spawn()
+                    self._serving = await self._spawn()
                 except (PlatformError, OSError) as error:
                     log.error("a worker could not be started", worker=self.number, problem=str(error))
                 else:
                     self.ready = True
 
+    async def _clear_away(self, gone: _Serving) -> None:
+        """Ends what a process has left, unless it did so itself.
 
-async def _read_line(descriptor: int) -> None:
-    """Returns at the first line that comes; the descriptor is closed.
+        Whatever goes wrong with that keeps its successor from nothing.
+        """
+        at = self._endpoints
+        try:
+            metrics.forget_process(self._directory, gone.process.pid)
+            if gone.process.returncode != 0:
+                await bury(at.postgres_dsn, at.redis_url, SystemClock(), gone.node, gone.holder)
+        except Unavailable as error:
+            log.warning("others wait for a dead worker until its lease ends", problem=str(error))
+        except Exception:
+            log.exception("what a worker left could not be cleared away", worker=self.number)
+
+
+async def _read_line(descriptor: int) -> str:
+    """Returns the first line that comes; the descriptor is closed.
 
     Raises:
         EOFError: the other end closed without one.
@@ -160,8 +186,10 @@ async def _read_line(descriptor: int) -> None:
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
     )
     try:
-        if not await reader.readline():
+        line = await reader.readline()
+        if not line:
             raise EOFError
+        return line.decode()
     finally:
         transport.close()
 
@@ -253,7 +281,8 @@ class Supervisor:
                 )
             )
         self._workers = [
-            WorkerProcess(number, environment, directory) for number in range(1, settings.workers + 1)
+            WorkerProcess(number, environment, directory, endpoints)
+            for number in range(1, settings.workers + 1)
         ]
         self._stack.push_async_callback(self._stop_workers)
         await asyncio.gather(*(worker.start() for worker in self._workers))

@@ -1,9 +1,9 @@
 """A worker process: everything between the listening socket and the stores, wired together.
 
 Lifecycle: store opened, node number leased, outbox started, listener bound, "ready" written to the
-supervisor. SIGTERM: stop accepting, finish the outbox batch, let running requests end and hand the sessions
-over, drain the committer. A worker whose node number was taken by another process ends with
-`LEASE_LOST_STATUS`.
+supervisor, with the lease that is to end with this process. SIGTERM: stop accepting, finish the outbox
+batch, let running requests end and hand the sessions over, drain the committer. A worker whose node number
+was taken by another process ends with `LEASE_LOST_STATUS`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from telesrv.outbox.worker import OutboxDispatcher
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import PushBuilder
 from telesrv.store import Store, StoreConfig
+from telesrv.store.nodes import NodeLease
 
 log = structlog.get_logger(__name__)
 
 READY_FD: Final = "TELESRV_READY_FD"
-"""The environment variable that names the descriptor on which the supervisor waits for "ready"."""
+"""The environment variable that names the descriptor on which the supervisor waits for
+"ready NODE HOLDER"."""
 LEASE_LOST_STATUS: Final = 75
 
 
@@ -53,6 +55,8 @@ class Worker:
         self._settings = settings
         self._clock = clock
         self._stack = contextlib.AsyncExitStack()
+        self.lease: NodeLease | None = None
+        """The node number, once there is one."""
         self.lease_lost = asyncio.Event()
 
     async def start(self) -> None:
@@ -71,8 +75,8 @@ class Worker:
         settings, clock = self._settings, self._clock
         store = await Store.open(store_config(settings, clock))
         self._stack.push_async_callback(store.close)
-        lease = await store.nodes.acquire()
-        store.ids.message_ids.hold(lease.node, lease.valid)
+        lease = self.lease = await store.nodes.acquire()
+        store.ids.message_ids.hold(lease)
 
         limits, session_limits = GatewayLimits(), SessionLimits()
         hub = SessionHub(limits, clock)
@@ -151,6 +155,7 @@ def store_config(settings: Settings, clock: Clock) -> StoreConfig:
         message_rate_limit=settings.message_rate_limit,
         dev_auth_code=None if code is None else code.get_secret_value(),
         outbox_batch=settings.outbox_batch,
+        node_lease_s=settings.node_lease,
         outbox_lease_s=settings.outbox_lease_timeout,
         metrics=metrics.StoreCounts(),
     )
@@ -186,9 +191,9 @@ async def serve(settings: Settings) -> int:
         signal.signal(signum, signal.SIG_IGN)
     worker = Worker(settings, SystemClock())
     await worker.start()
-    if (descriptor := os.environ.get(READY_FD)) is not None:
+    if (descriptor := os.environ.get(READY_FD)) is not None and worker.lease is not None:
         with os.fdopen(int(descriptor), "w") as ready:
-            ready.write("ready\n")
+            ready.write(f"ready {worker.lease.node} {worker.lease.holder}\n")
     waiting = [loop.create_task(event.wait()) for event in (stop, worker.lease_lost)]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:

@@ -58,7 +58,8 @@ class Bus:
         self._on_gap = on_gap
         self._node = node
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
+        self._waiting: dict[int, tuple[int, asyncio.Future[tuple[Header, bytes]]]] = {}
+        """What was asked and not answered yet: of which node, and by whom."""
         self._handlers: dict[str, Handler] = {}
         self._inline: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,21 +129,31 @@ class Bus:
         self, channels: dict[int, str], kind: str, header: Header, body: bytes, timeout_s: float
     ) -> dict[int, tuple[Header, bytes]]:
         loop = asyncio.get_running_loop()
-        futures: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
-        ids: list[int] = []
+        futures: dict[int, asyncio.Future[tuple[Header, bytes]]]
+        futures = {node: loop.create_future() for node in channels}
+        ids = {node: next(self._ids) for node in channels}
+        for node, message_id in ids.items():
+            self._waiting[message_id] = node, futures[node]
         try:
             for node, channel in channels.items():
-                message_id = next(self._ids)
-                ids.append(message_id)
-                futures[node] = self._waiting[message_id] = loop.create_future()
-                full = {**header, "kind": kind, "from": self._node, "id": message_id}
+                full = {**header, "kind": kind, "from": self._node, "id": ids[node]}
                 await self._publish(channel, full, body)
             if futures:
                 await asyncio.wait(futures.values(), timeout=timeout_s)
-            return {node: future.result() for node, future in futures.items() if future.done()}
+            return {
+                node: future.result()
+                for node, future in futures.items()
+                if future.done() and not future.cancelled()
+            }
         finally:
-            for message_id in ids:
+            for message_id in ids.values():
                 self._waiting.pop(message_id, None)
+
+    def expect_nothing(self, nodes: Collection[int]) -> None:
+        """Ends the wait for answers of nodes that are gone: they are silent from now on."""
+        for node, future in self._waiting.values():
+            if node in nodes:
+                future.cancel()
 
     async def _publish(self, channel: str, header: Header, body: bytes) -> None:
         text = json.dumps(header, separators=(",", ":")).encode()
@@ -208,7 +219,7 @@ class Bus:
         if not control:
             self._on_heard(header["from"])
         if kind == "answer":
-            future = self._waiting.pop(header["to"], None)
+            _, future = self._waiting.pop(header["to"], (0, None))
             if future is not None and not future.done():
                 future.set_result((header, body))
             return

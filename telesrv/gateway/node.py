@@ -39,7 +39,7 @@ from telesrv.mtproto.session import SessionLimits
 from telesrv.rpc import Dispatcher
 from telesrv.rpc.pushes import Push
 from telesrv.store import Store
-from telesrv.store.nodes import RENEW_S, LeaseLost, NodeLease
+from telesrv.store.nodes import LeaseLost, NodeLease
 from telesrv.store.session_registry import ALIVE_S, BEAT_S, Beat
 from telesrv.tl import types
 
@@ -121,6 +121,7 @@ class Node:
             ("told", self._on_told, False),
             ("handover", self._sessions.on_handover, False),
             ("control:log_out", self._on_control_log_out, False),
+            ("control:gone", self._on_control_gone, False),
         ):
             self._bus.on(kind, handler, inline=inline)
         await self._bus.start()
@@ -139,7 +140,7 @@ class Node:
         try:
             if not self._lost:
                 await self._sessions.leave()
-                await self._registry.leave(self.number)
+                await self._registry.leave(self.number, self._lease.holder)
                 await self._registry.leave_users(self.number, self._entered)
                 await self._bus.broadcast(self._peers, "bye", {}, timeout_s=_BYE_S)
             await self._lease.release()
@@ -180,6 +181,7 @@ class Node:
             peers = peers | self._trusted
         gone, self._peers = self._peers - peers, peers
         self._suspects = {n: until for n, until in self._suspects.items() if until > now and n in peers}
+        self._bus.expect_nothing(gone)
         for node in gone:
             self._release_leases(node)
         first = self._beaten_at == float("-inf")
@@ -226,7 +228,7 @@ class Node:
 
     async def _keep_lease(self) -> None:
         while True:
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(self._lease.renew_s)
             connections, sessions = self._connections(), len(self._hub)
             metrics.CONNECTIONS.set(connections)
             metrics.SESSIONS.set(sessions)
@@ -256,6 +258,7 @@ class Node:
     async def _on_bye(self, header: Header, body: bytes) -> None:
         self._peers.discard(header["from"])
         self._trusted.discard(header["from"])
+        self._bus.expect_nothing([header["from"]])
 
     # Accounts
 
@@ -321,7 +324,7 @@ class Node:
             return None
         answer = await self._bus.request(owner, "handover", header, timeout_s=timeout_s)
         if answer is None:
-            self._suspect(owner)
+            self._was_silent(owner)
             return None
         return answer[1] or None
 
@@ -362,7 +365,7 @@ class Node:
         """Has another process put durable updates, as (account, push), into its sessions' mailboxes.
 
         Raises:
-            PushNotTaken: it did not say that it did.
+            PushNotTaken: it did not say that it did, and is not known to be dead.
             Unavailable: Redis is away.
         """
         if node in self._suspects:
@@ -374,8 +377,9 @@ class Node:
                 for (user_id, push), body in zip(pushes, bodies, strict=True)
             ]
         }
-        if await self._bus.request(node, "push", header, b"".join(bodies), timeout_s=_ANSWER_S) is None:
-            self._suspect(node)
+        if await self._bus.request(node, "push", header, b"".join(bodies), timeout_s=_ANSWER_S) is not None:
+            return
+        if self._was_silent(node):
             raise PushNotTaken(f"node {node} did not answer")
 
     async def _on_push(self, header: Header, body: bytes) -> None:
@@ -389,11 +393,14 @@ class Node:
             )
             offset += size
 
-    def _suspect(self, node: int) -> None:
+    def _was_silent(self, node: int) -> bool:
         """Asks a node that was silent nothing more until it is dead for the registry, or has had time to
-        recover."""
+        recover; False when it is dead already."""
+        if node not in self._peers:
+            return False
         log.warning("another node did not answer", node=node)
         self._suspects[node] = self._clock.monotonic() + ALIVE_S
+        return True
 
     # Session control
 
@@ -454,7 +461,7 @@ class Node:
         silent = peers - await self._bus.broadcast(peers, "told", header, timeout_s=_ANSWER_S)
         for node in silent:
             # It forgets what it knew when it comes back.
-            self._suspect(node)
+            self._was_silent(node)
 
     async def _on_told(self, header: Header, body: bytes) -> None:
         what = header["what"]
@@ -474,6 +481,11 @@ class Node:
             self._store.auth_keys.forget(header["auth_key_id"])
             self._store.accounts.forget(header["auth_key_id"])
             self._hub.forget_key(header["auth_key_id"])
+
+    async def _on_control_gone(self, header: Header, body: bytes) -> None:
+        """Looks who lives: whoever ended a node says that the registry has changed."""
+        if header["node"] in self._peers:
+            await self._beat()
 
     async def _on_control_log_out(self, header: Header, body: bytes) -> None:
         await self._on_told({"what": "log_out", "auth_key_ids": header["auth_key_ids"]}, b"")

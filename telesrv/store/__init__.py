@@ -36,7 +36,7 @@ from telesrv.store.limits import LimitStore
 from telesrv.store.marks import Marks
 from telesrv.store.messages import MessageStore
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
-from telesrv.store.nodes import NodeStore
+from telesrv.store.nodes import LEASE_S, NodeStore
 from telesrv.store.notify import NotifyStore
 from telesrv.store.operations import OperationsStore
 from telesrv.store.outbox import OutboxStore
@@ -75,6 +75,8 @@ class StoreConfig:
     """How long a call waits for a server that is away."""
     node: int = 1
     """10 bits; no two processes share one."""
+    node_lease_s: float = LEASE_S
+    """How long a leased number stays taken after its holder was last heard of."""
     message_rate_limit: int = 30
     """Messages an account may send in a minute; 0: no limit."""
     dev_auth_code: str | None = None
@@ -135,7 +137,7 @@ class Store:
             metrics=metrics,
         )
         self.gaps = GapStore(pool, self.events)
-        self.nodes = NodeStore(pool, clock)
+        self.nodes = NodeStore(pool, clock, config.node_lease_s)
         self.sessions = SessionRegistry(redis, clock)
         self.operations = OperationsStore(pool, redis)
         self.limits = LimitStore(redis, clock, metrics)

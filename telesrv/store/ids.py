@@ -11,7 +11,7 @@ died is found and filled. Message ids never repeat for one node number.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,6 +19,7 @@ from typing import Final
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
 from telesrv.domain.peers import MAX_ID
+from telesrv.store.nodes import NodeLease, unix_ms
 from telesrv.store.pool import Pool
 from telesrv.store.redis import Redis
 
@@ -27,6 +28,9 @@ COUNTER_TTL_S: Final = 30 * 86_400
 RESERVED: Final = "reserved:pts"
 _SWEEP_MOST: Final = 1000
 _LOAD_AT_ONCE: Final = 8
+_SEQUENCES: Final = 1 << 12
+"""Ids of one millisecond."""
+_LAST_MS: Final = (1 << 41) - 1
 
 # The highest pts and box_id of one account.
 SQL_HIGHEST: Final = """
@@ -177,7 +181,8 @@ class MessageIds:
     """Global message ids: 41 bits of milliseconds, 10 of node, 12 of sequence; for tracing and keys only.
 
     A clock that steps back does not repeat an id: the last millisecond goes on, and a full one lends from
-    the next.
+    the next. None names a time beyond what the lease of the number covers: a clock that steps forward is not
+    followed before that is renewed.
     """
 
     EPOCH_MS: Final = 1_704_067_200_000
@@ -188,7 +193,7 @@ class MessageIds:
             raise ValueError("a node number has 10 bits")
         self._clock = clock
         self._node = node
-        self._valid: Callable[[], bool] = lambda: True
+        self._lease: NodeLease | None = None
         self._last_ms = 0
         self._sequence = 0
 
@@ -197,23 +202,32 @@ class MessageIds:
         """The number of this process among all of one database."""
         return self._node
 
-    def hold(self, node: int, valid: Callable[[], bool]) -> None:
-        """Makes ids of a leased node number from now on, and none while *valid* says that it is not held."""
-        self._node, self._valid = node, valid
+    def hold(self, lease: NodeLease) -> None:
+        """Makes ids of a leased node number from now on, and none while the lease is not valid."""
+        self._node, self._lease = lease.node, lease
+        self._last_ms, self._sequence = self._since_epoch(lease.used_ms), _SEQUENCES - 1
 
     def next(self) -> int:
         """Returns an id that this node number never gave before, positive and below 2^63.
 
         Raises:
-            Unavailable: the lease of the number has run out.
+            Unavailable: the lease of the number has run out, or the ids that it covers are used up.
         """
-        if not self._valid():
+        lease = self._lease
+        if lease is not None and not lease.valid():
             raise Unavailable("the node number")
-        now_ms = max(1, int(self._clock.time() * 1000) - self.EPOCH_MS)
-        if now_ms > self._last_ms:
-            self._last_ms, self._sequence = now_ms, 0
-        else:
-            self._sequence += 1
-            if self._sequence == 1 << 12:
-                self._last_ms, self._sequence = self._last_ms + 1, 0
-        return self._last_ms << 22 | self._node << 12 | self._sequence
+        until_ms = _LAST_MS if lease is None else self._since_epoch(lease.until_ms)
+        ms, sequence = min(self._since_epoch(unix_ms(self._clock)), until_ms), 0
+        if ms <= self._last_ms:
+            ms, sequence = self._last_ms, self._sequence + 1
+            if sequence == _SEQUENCES:
+                ms, sequence = ms + 1, 0
+        if ms > until_ms:
+            raise Unavailable("the node number")
+        if lease is not None:
+            lease.used_ms = ms + self.EPOCH_MS
+        self._last_ms, self._sequence = ms, sequence
+        return ms << 22 | self._node << 12 | sequence
+
+    def _since_epoch(self, ms: int) -> int:
+        return max(1, ms - self.EPOCH_MS)

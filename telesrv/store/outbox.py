@@ -162,6 +162,17 @@ FROM dispatch_outbox_failed ORDER BY failed_at_ms DESC, target_user_id, pts LIMI
 """
 
 
+async def release_leases(
+    pool: Pool, now_ms: int, node: int | None, buckets: Collection[int] = range(OUTBOX_BUCKETS)
+) -> int:
+    """Lets rows be claimed that a process had leased, or any; see `OutboxStore.release_leases`."""
+    count = 0
+    for bucket in buckets:
+        status = await pool.execute(SQL_RELEASE, bucket, now_ms, node)
+        count += int(status.rsplit(" ", 1)[-1])
+    return count
+
+
 class OutboxStore:
     """Claims and outcomes of pushes."""
 
@@ -269,10 +280,7 @@ class OutboxStore:
         None is every process: for the start of a server that is alone on its database. Of a process that is
         not gone it makes pushes come twice, unless nothing of *buckets* is under way there.
         """
-        count = 0
-        for bucket in buckets:
-            status = await self._pool.execute(SQL_RELEASE, bucket, self._now_ms(), node)
-            count += int(status.rsplit(" ", 1)[-1])
+        count = await release_leases(self._pool, self._now_ms(), node, buckets)
         self._signals.wake(buckets)
         return count
 

@@ -87,17 +87,10 @@ class SessionRegistry:
         self._beaten = True
         return (Beat.KEPT if kept else Beat.LOST), {int(other) for other in alive} - {node}
 
-    async def leave(self, node: int) -> None:
-        """Takes the node out: it serves nobody any more."""
-        key = self._redis.key
-
-        async def action() -> None:
-            pipeline = self._redis.client.pipeline(transaction=False)
-            pipeline.delete(key("node", node))
-            pipeline.zrem(key("nodes"), str(node))
-            await pipeline.execute()
-
-        await self._redis.call(action)
+    async def leave(self, node: int, holder: str) -> bool:
+        """Takes the node out, as it serves nobody any more; False when it is out, or another holder's, by
+        now."""
+        return bool(await self._redis.script("node_leave", [f"node:{node}", "nodes"], [node, holder]))
 
     async def alive(self, node: int) -> bool:
         """Tells whether a node shows that it lives."""

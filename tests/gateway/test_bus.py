@@ -85,6 +85,26 @@ async def test_a_broadcast_tells_who_answered(make: MakeEnd) -> None:
     assert await one.bus.broadcast({3, 4}, "echo", {"say": ""}, timeout_s=0.2) == {3}
 
 
+async def test_nobody_waits_for_one_that_is_gone(make: MakeEnd) -> None:
+    one, two = await make(1), await make(2)
+    asked: asyncio.Queue[None] = asyncio.Queue()
+
+    async def hang(header: Header, body: bytes) -> None:
+        asked.put_nowait(None)
+        await asyncio.Event().wait()
+
+    two.bus.on("hang", hang)
+    two.bus.on("echo", echo)
+    request = asyncio.create_task(one.bus.request(2, "hang", {}, timeout_s=LONG_S))
+    broadcast = asyncio.create_task(one.bus.broadcast({2, 9}, "hang", {}, timeout_s=LONG_S))
+    await asyncio.gather(asked.get(), asked.get())
+    one.bus.expect_nothing({2, 9})
+    assert await request is None
+    assert await broadcast == set()
+    # One that is there after all is asked as ever.
+    assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
+
+
 async def test_pushes_keep_their_order(make: MakeEnd) -> None:
     one, two = await make(1), await make(2)
     taken: list[int] = []

@@ -58,6 +58,7 @@ async def test_a_killed_worker_takes_nothing_along(server: RunningServer, join: 
     anna.link.send(captured)
     assert isinstance(await anna.result_of(msg_id), types.auth.SentCode)
     state = await anna.ask(functions.updates.GetState())
+    unanswered = server.log_text().count("another node did not answer")
     os.kill(pids[0], signal.SIGKILL)
     await boris.say(to_anna, "after the crash")
     before = {heard_id for heard_id, _ in anna.heard}
@@ -75,6 +76,8 @@ async def test_a_killed_worker_takes_nothing_along(server: RunningServer, join: 
     await boris.say(to_anna, "pushed again")
     await anna.hear("pushed again")
     await three_workers(server, without=pids[0])
+    # Nobody waited for the dead one to answer: they all heard that it is gone.
+    assert server.log_text().count("another node did not answer") == unanswered
 
 
 async def test_a_hanging_worker_is_passed_over_and_lets_go(server: RunningServer, join: MakePerson) -> None:

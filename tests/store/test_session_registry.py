@@ -89,7 +89,9 @@ async def test_a_node_lives_while_it_says_so(store: Store, clock: FakeClock) -> 
     clock.advance(ALIVE_S + 1)
     _, others = await registry.beat(2, "two")
     assert others == set()
-    await registry.leave(2)
+    assert not await registry.leave(2, "another")
+    assert await registry.alive(2)
+    assert await registry.leave(2, "two")
     assert (await registry.beat(1, "one"))[1] == set()
 
 
