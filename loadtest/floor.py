@@ -6,23 +6,27 @@ What the store adds to it is its own work: the queue, the verdicts, the ids, the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from loadtest.world import SHIFT
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.peers import Peer
-from telesrv.domain.updates import OutboxRow
 from telesrv.store import Store
 from telesrv.store.ids import RESERVED, Grant, MessageIds
 from telesrv.store.ids import take_columns as id_columns
-from telesrv.store.outbox import SQL_CLAIM, SQL_DONE, SQL_EVENTS, SQL_TURNS
+from telesrv.store.outbox import SQL_CLAIM, SQL_DONE, SQL_LOGGED, SQL_TURNS
 from telesrv.store.send import SQL_LOOK_UP, look_up_columns
 from telesrv.store.send_rows import SQL_WRITE, Verdict, rows_of, wants_of
 
+_OWED = """
+SELECT bucket, target_user_id, pts FROM dispatch_outbox ORDER BY created_at_ms, bucket, target_user_id, pts
+"""
 _REINSERT = """
 INSERT INTO dispatch_outbox
     (bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, created_at_ms)
@@ -39,6 +43,15 @@ class SendBatch:
     keys: list[str]
     ids: list[Any]
     write: list[Any]
+
+
+class _Claim(NamedTuple):
+    """The arguments of the three round trips of one batch of the outbox."""
+
+    bucket: int
+    start: int
+    users: list[int]
+    pts: list[int]
 
 
 def prepare_sends(batches: Sequence[Sequence[SendRequest]]) -> list[SendBatch]:
@@ -75,44 +88,56 @@ async def run_sends(store: Store, batches: Sequence[SendBatch]) -> float:
     return seconds
 
 
-async def run_drain(
-    store: Store, claims: Sequence[Sequence[tuple[int, Sequence[OutboxRow]]]]
-) -> tuple[float, int]:
-    """Owes the rows of *claims* again; returns the seconds that the same claims and ends take, and how many
-    rows were claimed.
+async def owed(store: Store) -> list[tuple[int, int, int]]:
+    """Returns (bucket, target_user_id, pts) of each push that is owed, in the order in which they were
+    written."""
+    return [tuple(row) for row in await store.pool.fetch(_OWED)]
 
-    Args:
-        claims: for each worker the (bucket, rows) that it claimed, in order.
-    """
-    rows = sorted(
-        (row.bucket, row.target_user_id, row.pts) for one in claims for _, some in one for row in some
-    )
+
+async def owe_again(store: Store, rows: Sequence[tuple[int, int, int]]) -> None:
+    """Writes rows that `owed` returned, in their order."""
     await store.pool.execute(_REINSERT, *map(list, zip(*rows, strict=True)))
-    prepared = [
-        [(bucket, [row.target_user_id for row in some], [row.pts for row in some]) for bucket, some in one]
-        for one in claims
-    ]
 
-    async def work(own: Sequence[tuple[int, list[int], list[int]]]) -> int:
+
+async def run_drain(
+    store: Store, rows: Sequence[tuple[int, int, int]], *, workers: int, batch: int
+) -> tuple[float, int]:
+    """Returns the seconds that claiming and ending *rows* takes, and how many were claimed.
+
+    The batches are those that the store would make of them, in as many workers.
+    """
+    batches: list[list[_Claim]] = [[] for _ in range(workers)]
+    for bucket, some in groupby(sorted(rows), itemgetter(0)):
+        start = 0
+        for part in _batched([(user_id, pts) for _, user_id, pts in some], batch):
+            users, ptss = map(list, zip(*part, strict=True))
+            batches[bucket % workers].append(_Claim(bucket, start, users, ptss))
+            start = users[-1]
+
+    async def work(own: Sequence[_Claim]) -> int:
         claimed = 0
         async with store.pool.acquire() as connection:
             turns = {
                 row["bucket"]: row["turn"]
-                for row in await connection.fetch(SQL_TURNS, sorted({bucket for bucket, _, _ in own}))
+                for row in await connection.fetch(SQL_TURNS, sorted({claim.bucket for claim in own}))
             }
-            for bucket, users, pts in own:
+            for bucket, start, users, pts in own:
                 found = await connection.fetch(
-                    SQL_CLAIM, bucket, 2**62, users[0], users[-1] + 1, 2**62 + 1, len(users), turns[bucket], 1
+                    SQL_CLAIM, bucket, 2**62, start, 2**63 - 1, 2**62 + 1, len(users), turns[bucket], 1
                 )
                 turns[bucket] += 1
                 claimed += len(found) - 1
-                await connection.fetch(SQL_EVENTS, users, pts)
+                await connection.fetch(SQL_LOGGED, users, pts)
                 await connection.execute(SQL_DONE, bucket, users, pts)
         return claimed
 
     started = perf_counter()
-    counts = await asyncio.gather(*map(work, prepared))
+    counts = await asyncio.gather(*map(work, batches))
     return perf_counter() - started, sum(counts)
+
+
+def _batched(keys: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:
+    return (keys[first : first + size] for first in range(0, len(keys), size))
 
 
 def _shifted(request: SendRequest) -> SendRequest:

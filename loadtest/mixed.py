@@ -259,7 +259,7 @@ class MixedLoad:
         own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
         while due := await outbox.wait(0.1, own) or await outbox.due(own) or not self._stop.is_set():
             for bucket in sorted(due) if not isinstance(due, bool) else ():
-                while rows := [item.row for item in await outbox.claim(bucket)]:
+                while rows := await outbox.claim(bucket):
                     await outbox.done(rows)
                     self._pushes += len(rows)
                     self._pushed.update((row.target_user_id, row.pts) for row in rows)

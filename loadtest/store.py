@@ -2,8 +2,8 @@
 
 A round takes the same messages three ways, one after the other, each for accounts of its own: through the
 store; as the floor, the same batches with arrays made beforehand; and in one transaction a message. Then the
-pushes that are owed are drained, and as the floor the same claims again. Medians of the rounds count. Without
-TELESRV_LOAD_DEFER_DISPATCH a last part sends while pushes go out, as a server does.
+pushes that are owed are drained, and as the floor the same claims again, before or after in turn. Medians of
+the rounds count. Without TELESRV_LOAD_DEFER_DISPATCH a last part sends while pushes go out, as a server does.
 
 What must be right always is: no error, no duplicate, everything sent, the outbox drained, no failed push, no
 gap in any log.
@@ -26,7 +26,7 @@ from loadtest.report import Bar, Level, LoadSettings, Report, print_report, quie
 from loadtest.report import as_json as report_as_json
 from loadtest.world import FIRST_USER, SHIFT, add_accounts, messages, open_store, scratch_servers
 from telesrv.domain.messages import SendRequest
-from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxRow
+from telesrv.domain.updates import OUTBOX_BUCKETS
 from telesrv.store import Store
 from telesrv.store.committer import Committer
 from telesrv.store.messages import MessageStore
@@ -103,7 +103,7 @@ class StoreLoad:
         level.one_by_one_rates.append(len(requests) / seconds)
         self._sent += len(requests)
         self._owed += 2 * len(requests)
-        await self._drain(title)
+        await self._drain(title, floor_first=number % 2 == 1)
 
     async def _messages(self, number: int | None = None) -> tuple[list[int], list[SendRequest]]:
         """Makes fresh accounts, and messages between them."""
@@ -147,41 +147,54 @@ class StoreLoad:
         self._sent += len(requests)
         return recorder, seconds
 
-    async def _drain(self, title: str) -> None:
-        """Pushes everything owed to nobody, then runs the floor of it."""
+    async def _drain(self, title: str, *, floor_first: bool) -> None:
+        """Pushes everything owed to nobody, and runs the floor of it, on the same rows again."""
+        rows = await floor.owed(self._store)
+        if len(rows) != self._owed:
+            self._wrong(f"{self._owed} pushes were owed, {len(rows)} are stored")
         level = self.report.level("drain")
-        claims: list[list[tuple[int, Sequence[OutboxRow]]]] = []
-        delivered = 0
+        level.backlog = max(level.backlog, len(rows))
+        if floor_first:
+            await self._drain_floor(rows, level)
+            await floor.owe_again(self._store, rows)
+        claims: list[int] = []
 
-        async def work(index: int, claimed: list[tuple[int, Sequence[OutboxRow]]]) -> None:
-            nonlocal delivered
+        async def work(index: int) -> None:
             outbox = self._store.outbox
             own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
             while due := await outbox.due(own):
                 for bucket in sorted(due):
-                    rows = [item.row for item in await outbox.claim(bucket)]
-                    if rows:
-                        await outbox.done(rows)
-                        claimed.append((bucket, rows))
-                        delivered += len(rows)
+                    while claimed := await outbox.claim(bucket):
+                        await outbox.done(claimed)
+                        claims.append(len(claimed))
+                        if len(claimed) < self._store.config.outbox_batch:
+                            break
 
         with quiet_collector():
-            async with self._bar(f"drain, {title}", self._owed, lambda: delivered):
+            async with self._bar(f"drain, {title}", len(rows), lambda: sum(claims)):
                 started = perf_counter()
-                claims += [[] for _ in range(self._settings.outbox_workers)]
-                await asyncio.gather(*(work(index, claimed) for index, claimed in enumerate(claims)))
+                await asyncio.gather(*map(work, range(self._settings.outbox_workers)))
                 seconds = perf_counter() - started
-        if delivered != self._owed:
-            self._wrong(f"{self._owed} pushes were owed, {delivered} were claimed")
-        level.rates.append(delivered / seconds)
-        level.backlog = max(level.backlog, self._owed)
-        level.batches += [len(rows) for claimed in claims for _, rows in claimed]
-        with quiet_collector():
-            seconds, count = await floor.run_drain(self._store, claims)
-        if count != delivered:
-            self._wrong(f"the floor of the drain claimed {count} rows for {delivered}")
-        level.floor_rates.append(delivered / seconds)
+        if sum(claims) != len(rows):
+            self._wrong(f"{len(rows)} pushes were owed, {sum(claims)} were claimed")
+        level.rates.append(len(rows) / seconds)
+        level.batches += claims
+        if not floor_first:
+            await floor.owe_again(self._store, rows)
+            await self._drain_floor(rows, level)
         self._owed = 0
+
+    async def _drain_floor(self, rows: Sequence[tuple[int, int, int]], level: Level) -> None:
+        with quiet_collector():
+            seconds, count = await floor.run_drain(
+                self._store,
+                rows,
+                workers=self._settings.outbox_workers,
+                batch=self._store.config.outbox_batch,
+            )
+        if count != len(rows):
+            self._wrong(f"the floor of the drain claimed {count} rows of {len(rows)}")
+        level.floor_rates.append(len(rows) / seconds)
 
     async def _live(self, concurrency: int) -> None:
         """Sends while pushes go out."""
@@ -198,7 +211,7 @@ class StoreLoad:
             own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
             while not (stop.is_set() and pushed >= 2 * len(requests)):
                 for bucket in sorted(await outbox.wait(0.1, own) or await outbox.due(own)):
-                    while rows := [item.row for item in await outbox.claim(bucket)]:
+                    while rows := await outbox.claim(bucket):
                         await outbox.done(rows)
                         pushed += len(rows)
                         delivered.update((row.target_user_id, row.pts) for row in rows)

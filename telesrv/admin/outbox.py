@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -55,7 +54,7 @@ def failed(
     """List the pushes that were given up, and why, the latest first."""
     rows = with_store(lambda store: store.outbox.failed(limit))
     if as_json:
-        print_json([asdict(row) for row in rows])
+        print_json([row._asdict() for row in rows])
     elif not rows:
         typer.echo("No push was given up.")
     else:

@@ -7,10 +7,10 @@ As in `messages`, records that are made by the thousand a second are values, tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from telesrv.domain.messages import MessageBox
 from telesrv.domain.peers import Peer
@@ -169,9 +169,11 @@ class Difference:
     """False when more is committed behind it."""
 
 
-@dataclass(slots=True, unsafe_hash=True)
-class OutboxRow:
-    """One push that is owed: event *pts* of *target_user_id*, to all its sessions but one."""
+class OutboxRow(NamedTuple):
+    """One push that is owed: event *pts* of *target_user_id*, to all its sessions but one.
+
+    Rows sort by bucket, account and pts.
+    """
 
     bucket: int
     target_user_id: int
@@ -183,40 +185,13 @@ class OutboxRow:
     last_error: str | None = None
 
 
+@dataclass(slots=True)
 class OutboxItem:
-    """A claimed row with its event and the box it refers to, if that still exists.
+    """A claimed row with its event and the box it refers to, if that still exists."""
 
-    Both may be given as what makes them once they are asked for: most accounts have nobody here to push to.
-    """
-
-    __slots__ = ("_made", "_make", "row")
-
-    def __init__(
-        self,
-        row: OutboxRow,
-        event: Event | None = None,
-        box: MessageBox | None = None,
-        *,
-        make: Callable[[], tuple[Event, MessageBox | None]] | None = None,
-    ) -> None:
-        self.row = row
-        self._made = None if event is None else (event, box)
-        self._make = make
-
-    @property
-    def event(self) -> Event:
-        return self._pair()[0]
-
-    @property
-    def box(self) -> MessageBox | None:
-        return self._pair()[1]
-
-    def _pair(self) -> tuple[Event, MessageBox | None]:
-        if self._made is None:
-            if self._make is None:
-                raise ValueError("an item without event")
-            self._made = self._make()
-        return self._made
+    row: OutboxRow
+    event: Event
+    box: MessageBox | None = None
 
 
 @dataclass(frozen=True, slots=True)

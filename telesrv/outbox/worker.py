@@ -13,11 +13,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 
 import structlog
 
 from telesrv.domain.errors import Unavailable
-from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxItem
+from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxRow
 from telesrv.gateway.hub import SessionHub
 from telesrv.gateway.node import Node, PushNotTaken
 from telesrv.outbox.turns import Turns
@@ -100,28 +102,28 @@ class OutboxDispatcher:
 
     async def _dispatch_bucket(self, bucket: int) -> bool:
         """Pushes one batch; tells whether the bucket may hold more."""
-        items = await self._store.outbox.claim(bucket)
-        if not items:
+        rows = await self._store.outbox.claim(bucket)
+        if not rows:
             return False
-        by_user: defaultdict[int, list[OutboxItem]] = defaultdict(list)
-        for item in items:
-            by_user[item.row.target_user_id].append(item)
+        by_user = {user_id: list(owed) for user_id, owed in groupby(rows, attrgetter("target_user_id"))}
         failed = await self._push(by_user)
         for user_id, problem in failed.items():
-            await self._store.outbox.retry([item.row for item in by_user.pop(user_id)], problem)
-        done = [item.row for owed in by_user.values() for item in owed]
+            await self._store.outbox.retry(by_user.pop(user_id), problem)
+        done = [row for owed in by_user.values() for row in owed]
         if done:
             await self._store.outbox.done(done)
-        return len(items) >= self._store.config.outbox_batch
+        return len(rows) >= self._store.config.outbox_batch
 
-    async def _push(self, owed: Mapping[int, Sequence[OutboxItem]]) -> dict[int, str]:
+    async def _push(self, owed: Mapping[int, Sequence[OutboxRow]]) -> dict[int, str]:
         """Hands the pushes of one batch to every process that holds sessions; returns what failed, by
-        account."""
+        account. Of accounts that have no session anywhere nothing more is read."""
         remote = await self._node.remote_holders(list(owed))
         there: defaultdict[int, list[tuple[int, Push]]] = defaultdict(list)
         failed: dict[int, str] = {}
-        wanted = {u: items for u, items in owed.items() if u in remote or self._hub.has_sessions(u)}
-        for user_id, built in (await self._builder.build_many(wanted)).items() if wanted else ():
+        wanted = [row for u, rows in owed.items() if u in remote or self._hub.has_sessions(u) for row in rows]
+        items = await self._store.outbox.read(wanted) if wanted else ()
+        shown = {u: list(some) for u, some in groupby(items, attrgetter("row.target_user_id"))}
+        for user_id, built in (await self._builder.build_many(shown)).items() if shown else ():
             if isinstance(built, Exception):
                 log.error("a push could not be made", user_id=user_id, exc_info=built)
                 failed[user_id] = type(built).__name__

@@ -10,10 +10,11 @@ of PostgreSQL makes undone is pushed twice, which clients notice by its pts.
 *Spec: Working with Updates*
 """
 
+# ruff: noqa: S608 - only column lists of this package are put in
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -36,8 +37,6 @@ _MAX_ERROR: Final = 500
 _TURNS: Final = 4
 """How often a claim is tried against other processes' claims of the same bucket."""
 _EVENT_WIDTH: Final = EVENT_COLUMNS.count(",") + 1
-_PTS_COUNT: Final = 2
-_BOX_WIDTH: Final = COLUMNS.count(",") + 1
 
 # Reads whose turn it is in some buckets.
 SQL_TURNS: Final = """
@@ -72,20 +71,25 @@ FROM turn
 UNION ALL
 SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, attempts, last_error FROM claimed
 """
-_CLAIMED: Final = """FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
+# Tells which of the claimed rows have an event, and how many pts it covers.
+SQL_LOGGED: Final = """
+SELECT e.user_id, e.pts, e.pts_count FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
-LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind IN (1, 8)
-    AND NOT b.deleted"""
+"""
+# Tells the same, and the stored marks of the users, for those whose mark is not known yet.
+SQL_LOGGED_AND_MARKS: Final = """
+SELECT e.user_id, e.pts, e.pts_count, coalesce(m.pts, 0)
+FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
+JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
+LEFT JOIN update_marks m ON m.user_id = q.user_id
+"""
 # Reads the events of claimed rows, and the boxes that they speak of (kinds of `SHOWS_BOX`).
 SQL_EVENTS: Final = f"""
 SELECT {EVENT_COLUMNS}, {COLUMNS}
-{_CLAIMED}
-"""
-# Reads the same, and the stored marks of the users, for those whose mark is not known yet.
-SQL_EVENTS_AND_MARKS: Final = f"""
-SELECT {EVENT_COLUMNS}, {COLUMNS}, coalesce(m.pts, 0)
-{_CLAIMED}
-LEFT JOIN update_marks m ON m.user_id = q.user_id
+FROM unnest($1::bigint[], $2::int[]) AS q(user_id, pts)
+JOIN user_update_events e ON e.user_id = q.user_id AND e.pts = q.pts
+LEFT JOIN message_boxes b ON b.owner_user_id = e.user_id AND b.box_id = e.box_id AND e.kind IN (1, 8)
+    AND NOT b.deleted
 """
 # Walks the logs of some users, each from its mark to its last claimed pts.
 SQL_WALK_MANY: Final = """
@@ -211,8 +215,8 @@ class OutboxStore:
         """
         return self._pool.ended.connections
 
-    async def claim(self, bucket: int, limit: int | None = None) -> list[OutboxItem]:
-        """Returns the next rows of a bucket, leased, by account and pts, with their events and boxes.
+    async def claim(self, bucket: int, limit: int | None = None) -> list[OutboxRow]:
+        """Returns the next rows of a bucket, leased, by account and pts.
 
         Accounts take turns from one claim to the next. Rows beyond a hole are put back for a moment.
 
@@ -228,40 +232,49 @@ class OutboxStore:
             if not rows and start:
                 start = 0
                 rows = await self._lease(connection, bucket, start, limit)
-            self._next_user[bucket] = rows[-1].target_user_id + 1 if len(rows) == limit else 0
+            self._next_user[bucket] = _next_user(rows) if len(rows) == limit else 0
             if not rows:
                 return []
-            found = await self._events(connection, rows)
+            logged = await self._logged(connection, rows)
         if start and len(rows) < limit:
             self._signals.wake((bucket,))  # there may be more, of the accounts before these
         heads = await self._marks.load({row.target_user_id: None for row in rows})
-        items: list[OutboxItem] = []
+        claimed: list[OutboxRow] = []
         moved: set[int] = set()
-        apart: list[OutboxItem] = []
+        apart: list[OutboxRow] = []
         orphans: list[OutboxRow] = []
         for row in rows:
-            user_id, pts = row.target_user_id, row.pts
-            values = found.get((user_id, pts))
-            if values is None:  # on shards, half of a transaction is visible for a moment
+            _, user_id, pts, *_ = row
+            pts_count = logged.get((user_id, pts))
+            if pts_count is None:  # on shards, half of a transaction is visible for a moment
                 orphans.append(row)
-                continue
-            item = OutboxItem(row, make=partial(_event_and_box, values))
-            if pts <= heads[user_id]:
-                items.append(item)
-            elif pts - values[_PTS_COUNT] <= heads[user_id]:
+            elif pts <= heads[user_id]:
+                claimed.append(row)
+            elif pts - pts_count <= heads[user_id]:
                 heads[user_id] = pts
                 moved.add(user_id)
-                items.append(item)
+                claimed.append(row)
             else:
-                apart.append(item)
+                apart.append(row)
         for user_id in moved:
             self._marks.follow(user_id, heads[user_id], ())
         if orphans:
             await self.retry(orphans, "no such event")
         if apart:
-            items = await self._joined(bucket, items, apart, heads)
-        self._metrics.outbox_claimed(len(items))
-        return items
+            claimed = await self._joined(bucket, claimed, apart, heads)
+        self._metrics.outbox_claimed(len(claimed))
+        return claimed
+
+    async def read(self, rows: Sequence[OutboxRow]) -> list[OutboxItem]:
+        """Returns claimed rows in their order with their events and boxes; those whose event is gone, with
+        its account, are left out.
+
+        Raises:
+            Unavailable: PostgreSQL is away; the rows come again after the lease.
+        """
+        found = await self._pool.fetch(SQL_EVENTS, *_columns(rows))
+        known = {(values[0], values[1]): tuple(values) for values in found}
+        return [OutboxItem(row, *_event_and_box(known[key])) for row in rows if (key := _key(row)) in known]
 
     async def due(self, buckets: Collection[int]) -> set[int]:
         """Returns which of *buckets* have rows to claim now, by one statement.
@@ -291,7 +304,7 @@ class OutboxStore:
             Unavailable: PostgreSQL is away; they are claimed again after the lease.
         """
         for bucket, some in _by_bucket(rows):
-            await self._pool.execute(SQL_DONE, bucket, *_keys(some))
+            await self._pool.execute(SQL_DONE, bucket, *_columns(some))
             self._metrics.outbox_delivered(len(some))
 
     async def retry(self, rows: Iterable[OutboxRow], error: str) -> None:
@@ -308,10 +321,10 @@ class OutboxStore:
             if again:
                 delays = [min(_BACKOFF_MS << min(row.attempts, 20), _BACKOFF_MOST_MS) for row in again]
                 times = [now_ms + delay for delay in delays]
-                await self._pool.execute(SQL_RETRY, bucket, *_keys(again), times, error)
+                await self._pool.execute(SQL_RETRY, bucket, *_columns(again), times, error)
                 self._metrics.outbox_retried(len(again))
             if failed:
-                await self._pool.execute(SQL_FAIL, bucket, *_keys(failed), now_ms, error)
+                await self._pool.execute(SQL_FAIL, bucket, *_columns(failed), now_ms, error)
                 self._metrics.outbox_failed(len(failed))
 
     async def stats(self) -> OutboxStats:
@@ -363,45 +376,42 @@ class OutboxStore:
             )
             if found:
                 self._turns[bucket] = turn + 1
-                return sorted((OutboxRow(*row) for row in found[1:]), key=_key)
+                return sorted(map(OutboxRow._make, found[1:]))
         self._signals.wake_later(bucket, _HOLE_PAUSE_MS / 1000)
         return []
 
-    async def _events(
-        self, connection: Connection, rows: Sequence[OutboxRow]
-    ) -> dict[tuple[int, int], tuple[Any, ...]]:
-        """Returns by account and pts, for those of *rows* that have one, the columns of event and box."""
-        columns = [row.target_user_id for row in rows], [row.pts for row in rows]
-        if not self._marks.unknown(set(columns[0])):
-            return {row[:2]: row for row in map(tuple, await connection.fetch(SQL_EVENTS, *columns))}
-        found = {row[:2]: row for row in map(tuple, await connection.fetch(SQL_EVENTS_AND_MARKS, *columns))}
-        for user_id, mark in {row[0]: row[-1] for row in found.values()}.items():
+    async def _logged(self, connection: Connection, rows: Sequence[OutboxRow]) -> dict[tuple[int, int], int]:
+        """Returns by account and pts, for those of *rows* that have an event, how many pts it covers."""
+        users, pts = _columns(rows)
+        if not self._marks.unknown(set(users)):
+            return {(row[0], row[1]): row[2] for row in await connection.fetch(SQL_LOGGED, users, pts)}
+        found = await connection.fetch(SQL_LOGGED_AND_MARKS, users, pts)
+        for user_id, mark in {row[0]: row[3] for row in found}.items():
             self._marks.learn(user_id, mark)
-        return found
+        return {(row[0], row[1]): row[2] for row in found}
 
     async def _joined(
-        self, bucket: int, items: list[OutboxItem], apart: Sequence[OutboxItem], heads: dict[int, int]
-    ) -> list[OutboxItem]:
+        self, bucket: int, claimed: list[OutboxRow], apart: Sequence[OutboxRow], heads: dict[int, int]
+    ) -> list[OutboxRow]:
         """Adds those of *apart* up to which the log has no hole, and puts the others back.
 
         As a rule claimed events join on to the mark; only where they do not is the log walked.
         """
-        last = {item.row.target_user_id: item.row.pts for item in apart}
+        last = {row.target_user_id: row.pts for row in apart}
         walks = [(user_id, heads[user_id], pts) for user_id, pts in last.items()]
         walked = await self._pool.fetch(SQL_WALK_MANY, *map(list, zip(*walks, strict=True)))
         logs = {user_id: list(log) for user_id, log in groupby(walked, lambda row: row["user_id"])}
         for user_id, mark, _ in walks:
             log = [(row["pts"], row["pts_count"]) for row in logs.get(user_id, ())]
             heads[user_id], _ = self._marks.follow(user_id, mark, log)
-        beyond = [item.row for item in apart if item.row.pts > heads[item.row.target_user_id]]
+        beyond = [row for row in apart if row.pts > heads[row.target_user_id]]
         if beyond:
             await self._put_back(bucket, beyond)
-        items += [item for item in apart if item.row.pts <= heads[item.row.target_user_id]]
-        return sorted(items, key=lambda item: _key(item.row))
+        return sorted(claimed + [row for row in apart if row.pts <= heads[row.target_user_id]])
 
     async def _put_back(self, bucket: int, rows: Sequence[OutboxRow]) -> None:
         """Lets rows beyond a hole be claimed again soon, and has the bucket looked at then."""
-        await self._pool.execute(SQL_PUT_BACK, bucket, *_keys(rows), self._now_ms() + _HOLE_PAUSE_MS)
+        await self._pool.execute(SQL_PUT_BACK, bucket, *_columns(rows), self._now_ms() + _HOLE_PAUSE_MS)
         self._signals.wake_later(bucket, 1.2 * _HOLE_PAUSE_MS / 1000)
 
     def _now_ms(self) -> int:
@@ -409,20 +419,26 @@ class OutboxStore:
 
 
 def _event_and_box(values: tuple[Any, ...]) -> tuple[Event, MessageBox | None]:
-    box = values[_EVENT_WIDTH : _EVENT_WIDTH + _BOX_WIDTH]
+    box = values[_EVENT_WIDTH:]
     return event_of(values[:_EVENT_WIDTH]), None if box[0] is None else box_of(box)
+
+
+def _next_user(rows: Sequence[OutboxRow]) -> int:
+    """Returns where the claim after a full one starts: with the account in which it broke off, unless that
+    account had all of it."""
+    first, last = rows[0].target_user_id, rows[-1].target_user_id
+    return last if first != last else last + 1
 
 
 _key: Final[Callable[[OutboxRow], tuple[int, int]]] = attrgetter("target_user_id", "pts")
 
 
-def _keys(rows: Iterable[OutboxRow]) -> tuple[list[int], list[int]]:
-    keys = sorted(map(_key, rows))
-    return [user_id for user_id, _ in keys], [pts for _, pts in keys]
+def _columns(rows: Iterable[OutboxRow]) -> tuple[list[int], list[int]]:
+    """Returns accounts and pts of rows of one bucket, in their order."""
+    rows = sorted(rows)
+    return [row.target_user_id for row in rows], [row.pts for row in rows]
 
 
 def _by_bucket(rows: Iterable[OutboxRow]) -> Iterable[tuple[int, list[OutboxRow]]]:
-    buckets: dict[int, list[OutboxRow]] = {}
-    for row in rows:
-        buckets.setdefault(row.bucket, []).append(row)
-    return sorted(buckets.items())
+    for bucket, some in groupby(sorted(rows), attrgetter("bucket")):
+        yield bucket, list(some)

@@ -133,6 +133,10 @@ class Pool:
                         "application_name": "telesrv",
                         # planning over all partitions costs more than what it could find out from parameters
                         "plan_cache_mode": "force_generic_plan",
+                        # joins start from few keys, whose number a generic plan does not know: it would
+                        # rather read tables of some ten thousand rows whole
+                        "enable_hashjoin": "off",
+                        "enable_mergejoin": "off",
                     },
                 )
             except _AWAY as error:

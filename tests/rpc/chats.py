@@ -143,9 +143,9 @@ class Server:
         """Claims every row of the outbox and returns the pushes of one account, in order."""
         rows: list[OutboxItem] = []
         for bucket in range(BUCKETS):
-            while items := await self.store.outbox.claim(bucket):
-                rows += items
-                await self.store.outbox.done([item.row for item in items])
+            while claimed := await self.store.outbox.claim(bucket):
+                rows += await self.store.outbox.read(claimed)
+                await self.store.outbox.done(claimed)
         mine = [item for item in rows if item.row.target_user_id == user_id]
         return await PushBuilder(self.store).build(user_id, mine)
 
@@ -153,10 +153,10 @@ class Server:
         """Claims every row of the outbox and returns the pushes of some accounts, in order."""
         owed: dict[int, list[OutboxItem]] = {user_id: [] for user_id in user_ids}
         for bucket in range(BUCKETS):
-            while items := await self.store.outbox.claim(bucket):
-                for item in items:
+            while claimed := await self.store.outbox.claim(bucket):
+                for item in await self.store.outbox.read(claimed):
                     owed.get(item.row.target_user_id, []).append(item)
-                await self.store.outbox.done([item.row for item in items])
+                await self.store.outbox.done(claimed)
         builder = PushBuilder(self.store)
         return {user_id: await builder.build(user_id, items) for user_id, items in owed.items()}
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from telesrv.clock import FakeClock
-from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, OutboxItem, bucket_of
+from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, OutboxRow, bucket_of
 from telesrv.store import Store, StoreConfig
 from telesrv.store.ids import Want
 from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, claim_all, deliver_all, send, send_many
@@ -23,8 +23,8 @@ async def users(store: Store) -> None:
     await add_users(store, ANNA, BORIS, CLARA)
 
 
-def rows_of(items: list[OutboxItem]) -> list[int]:
-    return [item.row.pts for item in items]
+def pts_of(rows: list[OutboxRow]) -> list[int]:
+    return [row.pts for row in rows]
 
 
 def test_buckets_are_even_and_fixed() -> None:
@@ -37,14 +37,16 @@ def test_buckets_are_even_and_fixed() -> None:
 
 async def test_claims_are_in_order_with_event_and_box(store: Store) -> None:
     await send_many(store, ANNA, BORIS, 10)
-    items = await store.outbox.claim(BUCKET)
-    assert rows_of(items) == list(range(1, 11))
+    rows = await store.outbox.claim(BUCKET)
+    assert pts_of(rows) == list(range(1, 11))
+    items = await store.outbox.read(rows)
+    assert [item.row for item in items] == rows
     for item in items:
         assert (item.event.kind, item.event.pts) == (EventKind.NEW_MESSAGE, item.row.pts)
         assert item.box is not None
         assert item.box.box_id == item.event.box_id
         assert item.row.attempts == 1
-    await store.outbox.done([item.row for item in items])
+    await store.outbox.done(rows)
     assert await store.outbox.claim(BUCKET) == []
 
 
@@ -55,8 +57,8 @@ async def test_leased_rows_are_nobody_elses_until_the_lease_ends(store: Store, c
     assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
     clock.advance(store.config.outbox_lease_s + 1)
     assert await store.outbox.due(ALL) == {bucket_of(ANNA), BUCKET}
-    items = await store.outbox.claim(BUCKET)
-    assert [(item.row.pts, item.row.attempts) for item in items] == [(1, 2), (2, 2), (3, 2)]
+    rows = await store.outbox.claim(BUCKET)
+    assert [(row.pts, row.attempts) for row in rows] == [(1, 2), (2, 2), (3, 2)]
 
 
 async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
@@ -67,7 +69,7 @@ async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
     again = await Store.open(store_config)
     try:
         assert await again.outbox.release_leases() == 3
-        assert rows_of(await again.outbox.claim(BUCKET)) == [1, 2, 3]
+        assert pts_of(await again.outbox.claim(BUCKET)) == [1, 2, 3]
     finally:
         await again.close()
 
@@ -81,7 +83,7 @@ async def test_a_process_that_is_new_to_an_account_claims_what_the_others_do(
     try:
         for user_id in (ANNA, BORIS):
             assert new.outbox._marks.unknown({user_id})
-            items = await new.outbox.claim(bucket_of(user_id))
+            items = await new.outbox.read(await new.outbox.claim(bucket_of(user_id)))
             assert [item.box and item.box.text for item in items] == ["edited", "edited"]
             assert items[-1].event.kind is EventKind.EDIT_MESSAGE
             assert await new.outbox._marks.walk(user_id) == (items[-1].row.pts, False)
@@ -94,13 +96,13 @@ async def test_the_leases_of_one_process_can_be_ended_alone(store: Store, store_
     await send(store, ANNA, BORIS)
     other = await Store.open(replace(store_config, node=2))
     try:
-        assert rows_of(await store.outbox.claim(BUCKET)) == [1]
-        assert rows_of(await other.outbox.claim(bucket_of(ANNA))) == [1]
+        assert pts_of(await store.outbox.claim(BUCKET)) == [1]
+        assert pts_of(await other.outbox.claim(bucket_of(ANNA))) == [1]
         assert await store.outbox.release_leases(2) == 1
         assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
         assert await store.outbox.release_leases(2) == 0
         assert await store.outbox.release_leases(1, {bucket_of(CLARA)}) == 0
-        assert rows_of(await store.outbox.claim(bucket_of(ANNA))) == [1]
+        assert pts_of(await store.outbox.claim(bucket_of(ANNA))) == [1]
         assert await store.outbox.release_leases(1) == 2
     finally:
         await other.close()
@@ -114,9 +116,9 @@ async def test_claims_of_one_bucket_by_two_processes_take_turns(
         for number in range(1, 7):
             await send(store, ANNA, BORIS)
             claimant = (store, other)[number % 2]
-            items = await claimant.outbox.claim(BUCKET)
-            assert rows_of(items) == [number]
-            await claimant.outbox.done([item.row for item in items])
+            rows = await claimant.outbox.claim(BUCKET)
+            assert pts_of(rows) == [number]
+            await claimant.outbox.done(rows)
     finally:
         await other.close()
 
@@ -126,16 +128,16 @@ async def test_a_row_without_its_event_stops_no_other(store: Store) -> None:
     orphan = """INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
         VALUES ($1, $2, 99, 0)"""
     await store.pool.execute(orphan, BUCKET, BORIS)
-    assert rows_of(await store.outbox.claim(BUCKET)) == [1]
+    assert pts_of(await store.outbox.claim(BUCKET)) == [1]
 
 
 async def test_an_account_with_leased_rows_is_passed_over(store: Store) -> None:
     await send_many(store, ANNA, BORIS, 3)
     first = await store.outbox.claim(BUCKET, limit=2)
-    assert rows_of(first) == [1, 2]
+    assert pts_of(first) == [1, 2]
     assert await store.outbox.claim(BUCKET) == []
-    await store.outbox.done([item.row for item in first])
-    assert rows_of(await store.outbox.claim(BUCKET)) == [3]
+    await store.outbox.done(first)
+    assert pts_of(await store.outbox.claim(BUCKET)) == [3]
 
 
 async def test_concurrent_claimants_share_no_row_and_break_no_order(
@@ -145,17 +147,17 @@ async def test_concurrent_claimants_share_no_row_and_break_no_order(
     await add_users(store, *receivers)
     await asyncio.gather(*(send(store, ANNA, to) for _ in range(30) for to in receivers))
     others = [await Store.open(replace(store_config, node=node)) for node in (2, 3)]
-    delivered: list[OutboxItem] = []
+    delivered: list[OutboxRow] = []
 
     async def work(worker: Store) -> None:
         idle = 0
         while idle < 3:
             found = 0
             for bucket in await worker.outbox.due(ALL):
-                items = await worker.outbox.claim(bucket, limit=7)
-                delivered.extend(items)
-                await worker.outbox.done([item.row for item in items])
-                found += len(items)
+                rows = await worker.outbox.claim(bucket, limit=7)
+                delivered.extend(rows)
+                await worker.outbox.done(rows)
+                found += len(rows)
             idle = 0 if found else idle + 1
 
     try:
@@ -163,7 +165,7 @@ async def test_concurrent_claimants_share_no_row_and_break_no_order(
     finally:
         for other in others:
             await other.close()
-    keys = [(item.row.target_user_id, item.row.pts) for item in delivered]
+    keys = [(row.target_user_id, row.pts) for row in delivered]
     assert len(keys) == len(set(keys)) == 2 * 30 * 20
     for user_id in (ANNA, *receivers):
         order = [pts for target, pts in keys if target == user_id]
@@ -179,27 +181,39 @@ async def test_accounts_of_a_bucket_take_turns(store: Store) -> None:
         await send_many(store, ANNA, user_id, 6)
     order = []
     for _ in range(9):
-        items = await store.outbox.claim(BUCKET, limit=2)
-        order.append(items[0].row.target_user_id)
-        await store.outbox.done([item.row for item in items])
+        rows = await store.outbox.claim(BUCKET, limit=2)
+        order.append(rows[0].target_user_id)
+        await store.outbox.done(rows)
     assert order[:3] == same
+
+
+async def test_a_claim_goes_on_where_the_one_before_broke_off(store: Store) -> None:
+    same = [user_id for user_id in range(10_000, 20_000) if bucket_of(user_id) == BUCKET][:3]
+    await add_users(store, *same)
+    for user_id in same:
+        await send_many(store, ANNA, user_id, 6)
+    sizes = []
+    while rows := await store.outbox.claim(BUCKET, limit=10):
+        sizes.append(len(rows))
+        await store.outbox.done(rows)
+    assert sizes == [10, 8]
 
 
 async def test_rows_beyond_a_hole_wait_for_it(store: Store, clock: FakeClock) -> None:
     await send(store, ANNA, BORIS)
     await store.ids.take([Want(BORIS, pts=1)])
     await send_many(store, ANNA, BORIS, 2)
-    items = await store.outbox.claim(BUCKET)
-    assert rows_of(items) == [1]
-    await store.outbox.done([item.row for item in items])
+    rows = await store.outbox.claim(BUCKET)
+    assert pts_of(rows) == [1]
+    await store.outbox.done(rows)
     clock.advance(1)
     assert await store.outbox.claim(BUCKET) == []
     clock.advance(60)
     assert await store.updates.sweep() == 1
-    items = await store.outbox.claim(BUCKET)
-    assert rows_of(items) == [2, 3, 4]
-    assert [item.row.attempts for item in items] == [1, 1, 1]
-    assert items[0].event.kind is EventKind.NOOP
+    rows = await store.outbox.claim(BUCKET)
+    assert pts_of(rows) == [2, 3, 4]
+    assert [row.attempts for row in rows] == [1, 1, 1]
+    assert (await store.outbox.read(rows))[0].event.kind is EventKind.NOOP
 
 
 async def test_a_mark_that_lags_is_walked(store: Store, store_config: StoreConfig) -> None:
@@ -208,7 +222,7 @@ async def test_a_mark_that_lags_is_walked(store: Store, store_config: StoreConfi
     await send(store, ANNA, BORIS)
     other = await Store.open(store_config)
     try:
-        assert rows_of(await other.outbox.claim(BUCKET)) == [151]
+        assert pts_of(await other.outbox.claim(BUCKET)) == [151]
     finally:
         await other.close()
 
@@ -217,12 +231,12 @@ async def test_retries_back_off_and_end_as_failed(store: Store, clock: FakeClock
     await send(store, ANNA, BORIS)
     attempts = 0
     while (await store.outbox.stats()).failed == 0:
-        items = await store.outbox.claim(BUCKET)
-        if not items:
+        rows = await store.outbox.claim(BUCKET)
+        if not rows:
             clock.advance(1)
             continue
         attempts += 1
-        await store.outbox.retry([item.row for item in items], "no\0 way")
+        await store.outbox.retry(rows, "no\0 way")
         assert await store.outbox.claim(BUCKET) == []
     assert attempts == store.config.outbox_attempts
     [failed] = await store.outbox.failed()
@@ -230,16 +244,16 @@ async def test_retries_back_off_and_end_as_failed(store: Store, clock: FakeClock
     assert await store.outbox.claim(BUCKET) == []
     assert await store.outbox.requeue_failed() == 1
     assert await store.outbox.failed() == []
-    [item] = await store.outbox.claim(BUCKET)
-    assert (item.row.attempts, item.event.pts) == (1, 1)
+    [row] = await store.outbox.claim(BUCKET)
+    assert (row.attempts, row.pts) == (1, 1)
 
 
 async def test_a_row_that_backs_off_does_not_stop_later_ones(store: Store) -> None:
     await send(store, ANNA, BORIS)
-    items = await store.outbox.claim(BUCKET)
-    await store.outbox.retry([item.row for item in items], "later")
+    rows = await store.outbox.claim(BUCKET)
+    await store.outbox.retry(rows, "later")
     await send(store, ANNA, BORIS)
-    assert rows_of(await store.outbox.claim(BUCKET)) == [2]
+    assert pts_of(await store.outbox.claim(BUCKET)) == [2]
 
 
 async def test_commits_wake_the_buckets_they_wrote(store: Store) -> None:
