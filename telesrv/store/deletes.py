@@ -85,12 +85,22 @@ FROM (
 WHERE d.owner_user_id = n.owner AND d.peer_type = n.peer_type AND d.peer_id = n.peer_id
 RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.read_inbox_max_id, d.unread_count
 """
-# Removes dialogs that have no message; tells what their owners had arranged about them.
+# Removes dialogs without messages, notes that the other sides may have theirs, and tells what was arranged.
 SQL_REMOVE: Final = """
-DELETE FROM dialogs d
-USING unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
-WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id AND d.top_box_id = 0
-RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.folder_id, d.pinned_order > 0 AS pinned, d.unread_mark
+WITH removed AS (
+    DELETE FROM dialogs d
+    USING unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
+    WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
+        AND d.top_box_id = 0
+    RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.folder_id, d.pinned_order > 0 AS pinned,
+        d.unread_mark
+), noted AS (
+    INSERT INTO contacts (owner_user_id, contact_user_id, chat_left)
+    SELECT owner_user_id, peer_id, true FROM removed WHERE peer_type = 1 AND peer_id <> owner_user_id
+    ORDER BY owner_user_id, peer_id
+    ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET chat_left = true
+)
+SELECT owner_user_id, peer_type, peer_id, folder_id, pinned, unread_mark FROM removed
 """
 
 

@@ -74,9 +74,9 @@ SELECT c.owner_user_id, c.peer_id
 FROM unnest($1::bigint[], $2::bigint[]) AS q(owner_user_id, peer_id)
 JOIN contact_blocks c ON c.owner_user_id = q.owner_user_id AND c.peer_type = 1 AND c.peer_id = q.peer_id
 """
-# Who has the owner in the address book.
-SQL_LISTED_BY: Final = """
-SELECT contact_user_id FROM contacts WHERE owner_user_id = $1 AND listed_by LIMIT $2
+# Who has the owner in the address book, or may have kept a chat that the owner left.
+SQL_KNOWN_TO: Final = """
+SELECT contact_user_id FROM contacts WHERE owner_user_id = $1 AND (listed_by OR chat_left) LIMIT $2
 """
 # Who the owner's newest private chats are with.
 SQL_NEWEST_PEERS: Final = """
@@ -169,13 +169,13 @@ class UserStore:
 
     async def audience(self, user_id: int, most: int = MAX_AUDIENCE) -> list[int]:
         """Returns who has the account before their eyes: for a chat, the latest first, or by their address
-        book.
+        book, or for a chat that this side has deleted.
 
         Bounded: what these are told at once the rest learn when they ask next.
         """
         rows = await self._pool.fetch(SQL_NEWEST_PEERS, user_id, MAX_CHAT_AUDIENCE)
         found = dict.fromkeys(row["peer_id"] for row in rows)
-        rows = await self._pool.fetch(SQL_LISTED_BY, user_id, most)
+        rows = await self._pool.fetch(SQL_KNOWN_TO, user_id, most)
         found.update(dict.fromkeys(row["contact_user_id"] for row in rows))
         return [viewer for viewer in found if viewer not in (user_id, SERVICE_USER_ID)][:most]
 

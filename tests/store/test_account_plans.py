@@ -60,7 +60,7 @@ ONE_OWNER = [
     (profiles.SQL_SET_FLAGS, [7, 0]),
     (profiles.SQL_SET_TTL, [7, 365]),
     (profiles.SQL_SET_PHONE, [7, ""]),
-    (users.SQL_LISTED_BY, [7, 10]),
+    (users.SQL_KNOWN_TO, [7, 10]),
     (users.SQL_NEWEST_PEERS, [7, 10]),
     (deletion.SQL_DELETE, [7]),
     (deletion.SQL_FORGET_RULES, [7]),
