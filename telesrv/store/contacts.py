@@ -54,6 +54,13 @@ SELECT phone, user_id FROM phone_numbers WHERE phone = ANY($1::text[])
 SQL_COUNT: Final = """
 SELECT count(*) FROM contacts WHERE owner_user_id = $1 AND listed
 """
+# Locks what there is of both sides of entries, rows in the order of their key.
+SQL_LOCK_ENTRIES: Final = """
+SELECT owner_user_id, contact_user_id, listed, phone_shared FROM contacts
+WHERE (owner_user_id = $1 AND contact_user_id = ANY($2::bigint[]))
+    OR (owner_user_id = ANY($2::bigint[]) AND contact_user_id = $1)
+ORDER BY owner_user_id, contact_user_id FOR UPDATE
+"""
 # Writes both sides of new entries, rows in the order of their key.
 SQL_LIST: Final = """
 INSERT INTO contacts (owner_user_id, contact_user_id, listed, listed_by, first_name, last_name, phone,
@@ -175,6 +182,7 @@ class _Change:
         self.auth_key_id = auth_key_id
         self.session_id = session_id
         self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
+        self.was = {user_id: (row["listed"], row["phone_shared"]) for user_id, row in known.items()}
         was_listed = {user_id for user_id, row in known.items() if row["listed"]}
         shown = {user_id for user_id, row in known.items() if row["phone_shared"]}
         self.mutual = sorted(
@@ -216,8 +224,8 @@ class _Change:
         return [list(column) for column in zip(*own, *other, strict=True)]
 
 
-class _MutualityMovedError(Exception):
-    """The other side changed its address book between our look and our lock; look again."""
+class _BookMovedError(Exception):
+    """One of the two changed its address book between our look and our lock; look again."""
 
 
 class ContactStore:
@@ -415,7 +423,7 @@ class ContactStore:
             change = _Change(owner_user_id, entries, listing, known, auth_key_id, session_id)
             try:
                 await self._events.transact(change.writers, lambda *args, c=change: self._apply(c, *args))
-            except _MutualityMovedError:
+            except _BookMovedError:
                 continue
             return
         raise Unavailable("an address book that kept changing")
@@ -423,13 +431,21 @@ class ContactStore:
     async def _apply(self, change: _Change, conn: Connection, writer: EventWriter) -> None:
         now = int(self._clock.time())
         owner = change.owner_user_id
+        locked = await conn.fetch(SQL_LOCK_ENTRIES, owner, [entry.user_id for entry in change.entries])
+        was = {
+            row["contact_user_id"]: (row["listed"], row["phone_shared"])
+            for row in locked
+            if row["owner_user_id"] == owner
+        }
+        if was != change.was:
+            raise _BookMovedError
         if change.listing:
             rows = await conn.fetch(SQL_LIST, *change.columns())
         else:
             rows = await conn.fetch(SQL_UNLIST, *change.columns()[:2], owner)
         listed_by = {row["owner_user_id"] for row in rows if row["owner_user_id"] != owner and row["listed"]}
         if listed_by != change.listed_by:
-            raise _MutualityMovedError
+            raise _BookMovedError
         own = {row["contact_user_id"]: row for row in rows if row["owner_user_id"] == owner}
         blocked = await conn.fetch(SQL_BLOCKED_USERS, owner, PeerType.USER, change.bars)
         blocked_ids = {row["peer_id"] for row in blocked}

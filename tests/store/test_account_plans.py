@@ -85,6 +85,7 @@ SEVERAL = [
     (users.SQL_BLOCKED_PAIRS, [[7, 8], [8, 9]]),
     (presence.SQL_LAST_SEEN, [[7, 8]]),
     (users.SQL_EXISTING, [[7, 8]]),
+    (contacts.SQL_LOCK_ENTRIES, [7, [8, 9]]),
     (contacts.SQL_PHONES, [["1", "2"]]),
     (contacts.SQL_SEARCH_USERNAMES, ["ab", 5]),
     (accounts.SQL_FREE_KEYS, [[7, 8], 9]),
