@@ -31,7 +31,7 @@ CREATE TABLE notify_settings (
 ) PARTITION BY HASH (owner_user_id);
 -- telesrv:partitions notify_settings
 
--- Accounts that are gone and of which others have not all been told yet. Few rows, for a short time.
+-- Accounts that are gone and of which others have not all been told yet, or something is left. Few rows, for a short time.
 CREATE TABLE account_deletions (
     user_id bigint NOT NULL PRIMARY KEY,
     after_user_id bigint NOT NULL DEFAULT 0,

@@ -2,7 +2,8 @@
 
 Guarantees: an account whose last link ended without a word is offline within seconds, and those who may know
 are told: the last of the processes that hold sessions of it to miss a link does so. What Redis loses of that
-is made good by the end that every report of being online has. A deletion whose process died goes on. Accounts
+is made good by the end that every report of being online has. A deletion whose process died goes on, and what
+the account owned goes in batches, by every process in turn until nothing is left. Accounts
 that nobody used for as long as they themselves allow are deleted, looked for by one process of all about once
 an hour.
 
@@ -30,7 +31,9 @@ LOOK_S: Final = 5.0
 GRACE_S: Final = 10.0
 """How long a link may be away: a client that changes networks has not gone."""
 LEFT_AFTER_S: Final = 60
-"""After how long a deletion is taken for left by its process."""
+"""After how long a deletion is taken for left by its process, and what the account owned goes."""
+PURGED_AT_ONCE: Final = 50
+"""How many batches of what deleted accounts owned go at one look: it has to look who has gone, too."""
 IDLE_EVERY_S: Final = 3_600
 MAX_OFFLINE: Final = 500
 """How many accounts it reports offline at one look; the rest go when their reports end."""
@@ -89,8 +92,11 @@ class AccountKeeper:
             Unavailable: a server is away; what was not done is due again.
         """
         await self._look_for_gone()
+        left = PURGED_AT_ONCE
         for user_id in await self._store.deletion.unfinished(LEFT_AFTER_S):
             await self._tell_of_deletion(user_id)
+            while left and await self._store.purge.step(user_id):
+                left -= 1
         if self._clock.monotonic() >= self._idle_at:
             self._idle_at = self._clock.monotonic() + IDLE_EVERY_S
             await self._delete_idle()

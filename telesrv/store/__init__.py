@@ -45,6 +45,7 @@ from telesrv.store.pool import Pool
 from telesrv.store.presence import PresenceStore
 from telesrv.store.privacy import PrivacyStore
 from telesrv.store.profiles import ProfileStore
+from telesrv.store.purge import PurgeStore
 from telesrv.store.receipts import ReadWriter
 from telesrv.store.redis import Redis
 from telesrv.store.scheduled import ScheduledStore
@@ -150,6 +151,7 @@ class Store:
         self.privacy = PrivacyStore(pool, self.events, self.users, self.action_bars, clock)
         self.notify = NotifyStore(pool, self.events, clock)
         self.deletion = DeletionStore(pool, redis, self.events, self.accounts, clock)
+        self.purge = PurgeStore(pool, clock)
         self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
         self.pins = DialogPinStore(pool, self.events, clock)
         self.folders = FolderStore(pool, self.events, clock)

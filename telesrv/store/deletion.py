@@ -3,7 +3,8 @@
 Guarantees: after `begin` nobody is logged in to the account, its phone number and username are free, and
 every answer shows it as deleted; messages stay with those who have them. Who had it in the address book or
 wrote with it is told by a durable event each, in batches that `step` writes; what a dead process left is
-found in `account_deletions` and gone on with, and no batch is written twice.
+found in `account_deletions` and gone on with, and no batch is written twice. What the account owned goes at
+the end (`store/purge.py`).
 
 *Spec: account.deleteAccount; Account deletion*
 """
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
-from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.domain.updates import EventKind, NewEvent, bucket_of
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import DAY_S
 from telesrv.store.accounts import (
@@ -55,6 +56,10 @@ DELETE FROM notify_settings WHERE owner_user_id = $1
 SQL_FORGET_BLOCKS: Final = """
 DELETE FROM contact_blocks WHERE owner_user_id = $1
 """
+# Gives up what an account would still send.
+SQL_FORGET_SCHEDULED: Final = """
+UPDATE scheduled_messages SET state = 2 WHERE bucket = $1 AND owner_user_id = $2 AND state = 0
+"""
 # Notes that others are to be told.
 SQL_BEGIN: Final = """
 INSERT INTO account_deletions (user_id, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING
@@ -66,10 +71,6 @@ SELECT after_user_id FROM account_deletions WHERE user_id = $1
 # Takes the next batch, unless somebody else has.
 SQL_ADVANCE: Final = """
 UPDATE account_deletions SET after_user_id = $3 WHERE user_id = $1 AND after_user_id = $2 RETURNING user_id
-"""
-# Notes that everybody has been told.
-SQL_END: Final = """
-DELETE FROM account_deletions WHERE user_id = $1
 """
 # Which deletions are not at their end.
 SQL_UNFINISHED: Final = """
@@ -158,7 +159,6 @@ class DeletionStore:
         known = sorted({row["user_id"] for row in (*contacts, *peers)})[:BATCH]
         told = [other for other in known if other not in (user_id, SERVICE_USER_ID)]
         if not known:
-            await self._pool.execute(SQL_END, user_id)
             return False
         try:
             await self._tell(user_id, after, known[-1], told)
@@ -167,7 +167,7 @@ class DeletionStore:
         return True
 
     async def unfinished(self, older_than_s: int, limit: int = 100) -> list[int]:
-        """Returns deletions that began so long ago and of which not everybody has been told."""
+        """Returns deletions that began so long ago and are not at their end."""
         before = int(self._clock.time()) - older_than_s
         return [row["user_id"] for row in await self._pool.fetch(SQL_UNFINISHED, before, limit)]
 
@@ -212,6 +212,7 @@ class DeletionStore:
             await conn.execute(SQL_FORGET_BLOCKS, user_id)
             await conn.execute(SQL_FORGET_RULES, user_id)
             await conn.execute(SQL_FORGET_NOTIFY, user_id)
+            await conn.execute(SQL_FORGET_SCHEDULED, bucket_of(user_id), user_id)
             await conn.execute(SQL_BEGIN, user_id, int(self._clock.time()))
         for key in keys:
             self._accounts.forget(key)

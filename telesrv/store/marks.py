@@ -1,7 +1,8 @@
 """How far each account's log is known to have no hole.
 
-Guarantees: a mark is never ahead of the first hole; it may lag. Events are never deleted, so a mark once
-right stays right, in every process. It is kept in memory and written now and then, so that nobody walks far.
+Guarantees: a mark is never ahead of the first hole; it may lag. Events go only when one takes their place
+that covers the pts of all of them, so a mark once right stays right, in every process. It is kept in memory
+and written now and then, so that nobody walks far.
 
 *Spec: Working with Updates*
 """
