@@ -2,8 +2,9 @@
 
 Guarantees: a code comes from `secrets`, belongs to one phone number and one auth key, lives five minutes,
 and is used up by five wrong tries; a try is taken before the code is compared, so that many at once gain
-nothing. Redis holds keyed digests only, which are compared in constant time. What is sent per phone and per
-key is limited, and so are the wrong guesses of one phone over all its codes. Nothing here logs.
+nothing. Redis holds keyed digests only, which are compared in constant time. What is sent and what is guessed
+wrongly is limited for each key, for each network and phone, and for each phone by all networks that its
+account is not known from; so nobody uses up by their own requests what the owner may ask. Nothing here logs.
 
 *Spec: User Authorization*
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,14 +38,53 @@ class CodeRules:
     tries: int = 5
     resends: int = 3
     send_period_s: int = 3600
-    sends_per_phone: int = 20
     sends_per_key: int = 20
+    """Over all phones."""
+    sends_per_network: int = 8
+    """For one phone: two logins with every resend."""
+    sends_per_phone: int = 40
+    """By all networks that the account is not known from: five of them have to work together to use it up."""
+    texts_per_phone: int = 20
+    """How many go by the sender, which may cost money; the account's devices get the others, too."""
     guess_period_s: int = 6 * 3600
+    wrong_guesses_per_network: int = 10
     wrong_guesses_per_phone: int = 20
+    """By all networks that the account is not known from: one in 5,000 for a code of five digits."""
 
 
-DEV_RULES: Final = replace(CodeRules(), sends_per_phone=2_000, wrong_guesses_per_phone=2_000)
+_PLENTY: Final = 2_000
+DEV_RULES: Final = replace(
+    CodeRules(),
+    sends_per_network=_PLENTY,
+    sends_per_phone=_PLENTY,
+    texts_per_phone=_PLENTY,
+    wrong_guesses_per_network=_PLENTY,
+    wrong_guesses_per_phone=_PLENTY,
+)
 """With a fixed development code there is nothing to guess and nothing is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks for a code or gives one."""
+
+    auth_key_id: int
+    """The permanent key, which alone may use the code."""
+    network: str = ""
+    """As of `network_of`."""
+    known: bool = False
+    """A device of the account that has the phone is logged in from there."""
+
+
+def network_of(address: str) -> str:
+    """Returns what one subscriber has of the internet: an IPv4 address, or 64 bits of an IPv6 one."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return ""
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
 
 
 class CodeStore:
@@ -66,24 +107,23 @@ class CodeStore:
         self._dev_auth_code = dev_auth_code
         self._rules = rules or (DEV_RULES if dev_auth_code else CodeRules())
 
-    async def create(self, phone: str, auth_key_id: int, *, now: int | None = None) -> LoginCode:
+    async def create(self, phone: str, asker: Asker, *, now: int | None = None) -> LoginCode:
         """Makes a code for *phone*; the key's earlier code for it no longer counts.
 
         Args:
             phone: digits only.
-            auth_key_id: the permanent key that may use the code.
             now: unix seconds; the clock's when None.
         Returns:
             The code with its phone_code_hash; deliver it and forget it.
         Raises:
-            FloodWait: too many codes for this phone or by this key.
+            FloodWait: too many codes for this phone, or by this key or network.
         """
         now = self._now(now)
-        await self._count_send(phone, auth_key_id)
+        await self._count_send(phone, asker)
         made = LoginCode(phone, self._new_code(), secrets.token_hex(9), now + self._rules.lifetime_s)
         await self._redis.script(
             "code_put",
-            [self._key(phone, auth_key_id)],
+            [self._key(phone, asker.auth_key_id)],
             [
                 self._digest(phone, made.phone_code_hash),
                 self._digest(phone, made.phone_code_hash, made.code),
@@ -96,19 +136,19 @@ class CodeStore:
         return made
 
     async def resend(
-        self, phone: str, phone_code_hash: str, auth_key_id: int, *, now: int | None = None
+        self, phone: str, phone_code_hash: str, asker: Asker, *, now: int | None = None
     ) -> LoginCode:
         """Makes another code under the same phone_code_hash; tries used before stay used.
 
         Raises:
             CodeExpired: there is no such code, or it was sent again too often.
-            FloodWait: too many codes for this phone or by this key.
+            FloodWait: too many codes for this phone, or by this key or network.
         """
         now = self._now(now)
-        key = self._key(phone, auth_key_id)
+        key = self._key(phone, asker.auth_key_id)
         if not self._is_hash((await self._fields(key, "hash"))[0], phone, phone_code_hash):
             raise CodeExpired
-        await self._count_send(phone, auth_key_id)
+        await self._count_send(phone, asker)
         made = LoginCode(phone, self._new_code(), phone_code_hash, now + self._rules.lifetime_s)
         done = await self._redis.script(
             "code_resend",
@@ -125,33 +165,41 @@ class CodeStore:
             raise CodeExpired
         return made
 
+    async def text(self, phone: str) -> None:
+        """Counts that a code goes to *phone* by the sender.
+
+        Raises:
+            FloodWait: too many do; nothing is to be sent.
+        """
+        await self._limits.hit("codes:text", phone, self._rules.texts_per_phone, self._rules.send_period_s)
+
     async def cancel(self, phone: str, phone_code_hash: str, auth_key_id: int) -> bool:
         """Withdraws a code; returns whether there was one."""
         return await self._consume(phone, phone_code_hash, auth_key_id, only_verified=False)
 
     async def check(
-        self, phone: str, phone_code_hash: str, code: str, auth_key_id: int, *, now: int | None = None
+        self, phone: str, phone_code_hash: str, code: str, asker: Asker, *, now: int | None = None
     ) -> None:
         """Returns when *code* is right, and marks it so; it stays usable until `consume`.
 
         Raises:
             CodeInvalid: the code is wrong; one try is gone.
             CodeExpired: no such code, too late, or its tries are used up.
-            FloodWait: too many wrong guesses for this phone, whatever the code.
+            FloodWait: too many wrong guesses for this phone, or from this network, whatever the code.
         """
         now = self._now(now)
-        key = self._key(phone, auth_key_id)
+        key = self._key(phone, asker.auth_key_id)
         taken = await self._redis.script("code_try", [key], [now])
         if not taken:
             raise CodeExpired
         stored_hash, stored_code = taken
         if not self._is_hash(stored_hash, phone, phone_code_hash):
             raise CodeExpired
-        await self._count_guess(phone)
+        await self._count_guess(phone, asker)
         given = self._digest(phone, phone_code_hash, code[:MAX_CODE_INPUT])
         if not hmac.compare_digest(stored_code, given.encode()):
             raise CodeInvalid
-        await self._uncount_guess(phone)
+        await self._uncount_guess(phone, asker)
         marked = await self._redis.script(
             "code_verified",
             [key],
@@ -201,21 +249,30 @@ class CodeStore:
         expected = self._digest(phone, phone_code_hash).encode()
         return stored is not None and hmac.compare_digest(stored, expected)
 
-    async def _count_send(self, phone: str, auth_key_id: int) -> None:
-        rules = self._rules
-        await self._limits.hit("codes:key", auth_key_id, rules.sends_per_key, rules.send_period_s)
-        await self._limits.hit("codes:phone", phone, rules.sends_per_phone, rules.send_period_s)
+    async def _count_send(self, phone: str, asker: Asker) -> None:
+        """Counts at the narrowest limit first: what that refuses takes nothing from the others."""
+        rules, hit = self._rules, self._limits.hit
+        await hit("codes:key", asker.auth_key_id, rules.sends_per_key, rules.send_period_s)
+        await hit("codes:network", f"{phone}:{asker.network}", rules.sends_per_network, rules.send_period_s)
+        if not asker.known:
+            await hit("codes:phone", phone, rules.sends_per_phone, rules.send_period_s)
 
-    async def _count_guess(self, phone: str) -> None:
+    async def _count_guess(self, phone: str, asker: Asker) -> None:
         """Counts a guess as wrong before it is looked at, so that many at once cannot pass the limit."""
-        rules = self._rules
-        await self._limits.hit("codes:guess", phone, rules.wrong_guesses_per_phone, rules.guess_period_s)
+        for kind, key, limit in self._guesses(phone, asker):
+            await self._limits.hit(kind, key, limit, self._rules.guess_period_s)
 
-    async def _uncount_guess(self, phone: str) -> None:
+    async def _uncount_guess(self, phone: str, asker: Asker) -> None:
+        for kind, key, limit in self._guesses(phone, asker):
+            await self._limits.hit(kind, key, limit + 1, self._rules.guess_period_s, cost=-1)
+
+    def _guesses(self, phone: str, asker: Asker) -> list[tuple[str, str, int]]:
+        """Returns the limits of wrong guesses as (kind, key, limit), the narrowest first."""
         rules = self._rules
-        await self._limits.hit(
-            "codes:guess", phone, rules.wrong_guesses_per_phone + 1, rules.guess_period_s, cost=-1
-        )
+        limits = [("codes:guess:network", f"{phone}:{asker.network}", rules.wrong_guesses_per_network)]
+        if not asker.known:
+            limits.append(("codes:guess", phone, rules.wrong_guesses_per_phone))
+        return limits
 
     def _now(self, now: int | None) -> int:
         return int(self._clock.time()) if now is None else now

@@ -367,3 +367,49 @@ async def test_a_bound_key_is_not_bound_to_another(server: Server) -> None:
     await server.store.auth_keys.save(record)
     with pytest.raises(Refused, match="400 TEMP_AUTH_KEY_ALREADY_BOUND"):
         await temp.call(bind_request(other, 8192, expires_at), msg_id=8192)
+
+
+async def newest_notice(server: Server, user_id: int) -> str:
+    """Returns what the service wrote to the account last."""
+    page = await server.store.messages.history(user_id, Peer.user(SERVICE_USER_ID), limit=1)
+    return page.boxes[0].text
+
+
+async def ask_until_refused(server: Server, phone: str, address: str) -> int:
+    """Asks for codes with ever new keys; returns how many times that was answered."""
+    for answered in range(1_000):
+        stranger = await server.device()
+        stranger.caller.ip = address
+        try:
+            await stranger.send_code(phone)
+        except Refused as refused:
+            assert str(refused).startswith("420 FLOOD_WAIT_")
+            return answered
+    raise AssertionError
+
+
+async def test_strangers_cannot_keep_an_owner_from_logging_in(server: Server) -> None:
+    ada, phone = await server.account("Ada")
+    asked = [await ask_until_refused(server, phone, f"198.51.100.{number}") for number in range(8)]
+    assert asked[0] == asked[1] > 0
+    assert asked[-1] == 0, "strangers together have used up what they may"
+    device = await server.device()  # at home, where the account has a device
+    before = len(server.outbox.sent)
+    sent = await device.send_code(phone)
+    assert len(server.outbox.sent) == before, "no more goes by the sender"
+    code = "".join(c for c in (await newest_notice(server, ada.user_id)).split("\n")[0] if c.isdigit())
+    answer = await device.sign_in(phone, sent.phone_code_hash, code)
+    assert answer.user.id == ada.user_id
+
+
+async def test_wrong_guesses_of_strangers_do_not_count_against_the_owner(server: Server) -> None:
+    ada, phone = await server.account("Ada")
+    for number in range(8):
+        stranger = await server.device()
+        stranger.caller.ip = f"198.51.100.{number}"
+        sent = await stranger.send_code(phone)
+        for _ in range(5):
+            with pytest.raises(Refused, match=r"400 PHONE_CODE_INVALID|420 FLOOD_WAIT_"):
+                await stranger.sign_in(phone, sent.phone_code_hash, "wrong")
+    device = await server.log_in(phone)
+    assert device.user_id == ada.user_id

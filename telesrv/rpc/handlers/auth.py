@@ -5,14 +5,16 @@ Spec: User Authorization; Perfect Forward Secrecy.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import secrets
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from telesrv.domain.errors import PeerInvalid
+from telesrv.domain.errors import FloodWait, PeerInvalid
 from telesrv.domain.messages import Entity
 from telesrv.domain.phones import maybe_phone
-from telesrv.domain.users import LoginCode, User
+from telesrv.domain.users import Authorization, LoginCode, User
 from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import ProtocolError
 from telesrv.mtproto.exchange import verify_bind_temp_auth_key
@@ -22,6 +24,7 @@ from telesrv.rpc.convert.users import SERVICE_PHONE
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import self_to_tl
+from telesrv.store.codes import Asker, network_of
 from telesrv.tl import functions, types
 
 if TYPE_CHECKING:
@@ -56,18 +59,19 @@ async def send_code(ctx: Context, request: functions.auth.SendCode) -> types.aut
         raise bad_request("PHONE_NUMBER_BANNED")
     user = await ctx.store.accounts.by_phone(phone)
     devices = [] if user is None else await ctx.store.accounts.authorizations(user.user_id)
-    code = await ctx.store.codes.create(phone, ctx.caller.auth_key_id, now=ctx.now())
+    code = await ctx.store.codes.create(phone, _asker(ctx, devices), now=ctx.now())
     if user is not None and any(device.auth_key_id != ctx.caller.auth_key_id for device in devices):
         await _send_to_devices(ctx, user, code)
-        # And by the sender: who lost the other devices has no client left to ask for it.
-        ctx.codes.deliver(code.phone, code.code, code.expires_at)
+        # And by the sender, while it may: who lost the other devices has no client left to ask for it.
+        with contextlib.suppress(FloodWait):
+            await send_by_sms(ctx, code)
         return types.auth.SentCode(
             type=types.auth.SentCodeTypeApp(length=code.length),
             phone_code_hash=code.phone_code_hash,
             next_type=types.auth.CodeTypeSms(),
             timeout=RESEND_AFTER_S,
         )
-    return send_by_sms(ctx, code)
+    return await send_by_sms(ctx, code)
 
 
 @handler(functions.auth.ResendCode, before_login=True)
@@ -75,8 +79,9 @@ async def resend_code(ctx: Context, request: functions.auth.ResendCode) -> types
     """Makes another code under the same hash; it goes by the sender, for who has no other device at hand."""
     phone = phone_of(request.phone_number)
     check_hash(request.phone_code_hash)
-    code = await ctx.store.codes.resend(phone, request.phone_code_hash, ctx.caller.auth_key_id, now=ctx.now())
-    return send_by_sms(ctx, code)
+    asker = await asker_for(ctx, phone)
+    code = await ctx.store.codes.resend(phone, request.phone_code_hash, asker, now=ctx.now())
+    return await send_by_sms(ctx, code)
 
 
 @handler(functions.auth.CancelCode, before_login=True)
@@ -96,7 +101,8 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
         raise bad_request("PHONE_CODE_EMPTY")
     check_hash(request.phone_code_hash)
     key_id, code_hash = ctx.caller.auth_key_id, request.phone_code_hash
-    await ctx.store.codes.check(phone, code_hash, request.phone_code, key_id, now=ctx.now())
+    asker = await asker_for(ctx, phone)
+    await ctx.store.codes.check(phone, code_hash, request.phone_code, asker, now=ctx.now())
     user = await ctx.store.accounts.by_phone(phone)
     if user is None:
         return types.auth.AuthorizationSignUpRequired()
@@ -262,7 +268,26 @@ async def _tell_of_login(ctx: Context, user: User) -> None:
     await ctx.store.messages.send_service(user.user_id, text, (title,), ctx.now())
 
 
-def send_by_sms(ctx: Context, code: LoginCode) -> types.auth.SentCode:
+async def asker_for(ctx: Context, phone: str) -> Asker:
+    """Returns the caller as who asks for a code of *phone* or gives one."""
+    user = await ctx.store.accounts.by_phone(phone)
+    return _asker(ctx, [] if user is None else await ctx.store.accounts.authorizations(user.user_id))
+
+
+def _asker(ctx: Context, devices: Collection[Authorization]) -> Asker:
+    """Returns the caller, who is known when a device of the account is logged in from the same network."""
+    network = network_of(ctx.caller.ip)
+    known = network != "" and any(network_of(device.ip) == network for device in devices)
+    return Asker(ctx.caller.auth_key_id, network, known)
+
+
+async def send_by_sms(ctx: Context, code: LoginCode) -> types.auth.SentCode:
+    """Takes the code to the phone.
+
+    Raises:
+        FloodWait: too many were; it is not.
+    """
+    await ctx.store.codes.text(code.phone)
     ctx.codes.deliver(code.phone, code.code, code.expires_at)
     return types.auth.SentCode(
         type=types.auth.SentCodeTypeSms(length=code.length),

@@ -12,7 +12,7 @@ from telesrv.domain.users import DAY_S, DEFAULT_TTL_DAYS, Birthday
 from telesrv.rpc.convert.users import SERVICE_PHONE, birthday_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.handlers.account import PROFILE_CHANGES_PER_HOUR
-from telesrv.rpc.handlers.auth import check_hash, phone_of, send_by_sms
+from telesrv.rpc.handlers.auth import asker_for, check_hash, phone_of, send_by_sms
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import self_to_tl, users_to_tl
 from telesrv.tl import functions, types
@@ -105,10 +105,10 @@ async def send_change_phone_code(
     if phone == SERVICE_PHONE:
         raise bad_request("PHONE_NUMBER_BANNED")
     # Counted before it says whether the number has an account.
-    code = await ctx.store.codes.create(phone, ctx.caller.auth_key_id, now=ctx.now())
+    code = await ctx.store.codes.create(phone, await asker_for(ctx, phone), now=ctx.now())
     if await ctx.store.accounts.by_phone(phone) is not None:
         raise bad_request("PHONE_NUMBER_OCCUPIED")
-    return send_by_sms(ctx, code)
+    return await send_by_sms(ctx, code)
 
 
 @handler(functions.account.ChangePhone)
@@ -124,7 +124,8 @@ async def change_phone(ctx: Context, request: functions.account.ChangePhone) -> 
         raise bad_request("PHONE_CODE_EMPTY")
     check_hash(request.phone_code_hash)
     code_hash = request.phone_code_hash
-    await ctx.store.codes.check(phone, code_hash, request.phone_code, ctx.caller.auth_key_id, now=ctx.now())
+    asker = await asker_for(ctx, phone)
+    await ctx.store.codes.check(phone, code_hash, request.phone_code, asker, now=ctx.now())
     if not await ctx.store.codes.consume(phone, code_hash, ctx.caller.auth_key_id, now=ctx.now()):
         raise bad_request("PHONE_CODE_EXPIRED")
     await ctx.store.profiles.change_phone(ctx.user_id, phone)
