@@ -1,10 +1,12 @@
 -- What private chats need beyond sending and reading: forwards, pins, expiry, scheduled messages.
 
--- The author's own box names the shared body; a forward keeps the first author; a message may have its time.
+-- The author's own box names the shared body; a forward keeps the first author; a message may have its time. What tells
+-- of an action instead of having a text has no shared body.
 ALTER TABLE message_boxes
     ADD COLUMN random_id bigint NOT NULL DEFAULT 0,
     ADD COLUMN expires_at integer,
-    ADD COLUMN fwd jsonb;
+    ADD COLUMN fwd jsonb,
+    ADD COLUMN action jsonb;
 
 -- Bit 1 of the flags: pinned.
 CREATE INDEX message_boxes_pinned ON message_boxes (owner_user_id, peer_type, peer_id, box_id)

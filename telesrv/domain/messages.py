@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from telesrv.domain.actions import Action
 from telesrv.domain.peers import Peer
 
 MAX_TEXT_CODE_POINTS: Final = 4096
@@ -96,6 +97,8 @@ class MessageBox:
     expires_at: int | None = None
     """When it is deleted by itself; None: never."""
     fwd: ForwardHeader | None = None
+    action: Action | None = None
+    """What a service message tells of; it has no text, and is neither edited, forwarded nor pinned."""
 
     @property
     def pinned(self) -> bool:
@@ -173,6 +176,14 @@ class Affected:
     """How many messages changed; 0 when none did."""
     more: bool = False
     """There is more to change: the same call again goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change of a chat, and the caller's copy of the service message that tells of it, if one does."""
+
+    affected: Affected
+    service: SentMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)

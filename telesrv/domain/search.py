@@ -141,6 +141,8 @@ class SearchRequest:
     """Only the owner's own messages, or only those of others."""
     links: bool = False
     """Only messages with a link."""
+    pinned: bool = False
+    """Only pinned messages."""
     folder_id: int | None = None
     """Only chats of this folder."""
     min_date: int = 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.messages import Entity, ForwardHeader, MessageBox, ReplyTo
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.store.pool import Record
@@ -15,7 +16,7 @@ _PEER_TYPES: Final = {peer_type.value: peer_type for peer_type in PeerType}
 COLUMNS: Final = """b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.from_user_id, b.outgoing,
     b.message_id, b.date, b.text, b.entities, b.silent, b.noforwards, b.reply_to_box_id, b.reply_quote,
     b.edit_date, b.media, b.media_unread, b.reaction_unread, b.peer_box_id, b.flags, b.pts,
-    b.random_id, b.expires_at, b.fwd"""
+    b.random_id, b.expires_at, b.fwd, b.action"""
 
 # Reads boxes of one owner, deleted ones left out.
 SQL_GET: Final = f"""
@@ -60,7 +61,7 @@ def box_from_row(row: Record) -> MessageBox:
 def box_of(values: tuple[Any, ...]) -> MessageBox:
     """Returns the box whose `COLUMNS` have *values*."""
     owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id, date, text = values[:9]
-    entities, silent, noforwards, reply_to_box_id, reply_quote, edit_date, *rest, fwd = values[9:]
+    entities, silent, noforwards, reply_to_box_id, reply_quote, edit_date, *rest, fwd, action = values[9:]
     return MessageBox(
         owner_user_id,
         box_id,
@@ -75,7 +76,7 @@ def box_of(values: tuple[Any, ...]) -> MessageBox:
         noforwards,
         None if reply_to_box_id is None else reply_to_of(reply_to_box_id, reply_quote),
         edit_date,
-        *(*rest, fwd_from_json(fwd)),
+        *(*rest, fwd_from_json(fwd), None if action is None else action_from_json(action)),
     )
 
 
@@ -100,6 +101,23 @@ def fwd_from_json(stored: Mapping[str, Any] | None) -> ForwardHeader | None:
     peer_type, peer_id, box_id = stored.get("saved", (0, 0, 0))
     saved = Peer(PeerType(peer_type), peer_id) if peer_type else None
     return ForwardHeader(stored["date"], stored.get("from", 0), stored.get("name"), saved, box_id)
+
+
+def action_to_json(action: Action | None) -> dict[str, Any] | None:
+    """Returns what a service message tells of as it is stored."""
+    if action is None:
+        return None
+    stored: dict[str, Any] = {"kind": int(action.kind)}
+    if action.period_s:
+        stored["period_s"] = action.period_s
+    if action.auto_user_id:
+        stored["auto"] = action.auto_user_id
+    return stored
+
+
+def action_from_json(stored: Mapping[str, Any]) -> Action:
+    """Returns what `action_to_json` was given."""
+    return Action(ActionKind(stored["kind"]), stored.get("period_s", 0), stored.get("auto", 0))
 
 
 def quote_to_json(reply_to: ReplyTo | None) -> dict[str, Any] | None:

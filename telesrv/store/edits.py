@@ -69,7 +69,7 @@ class EditStore:
         """Returns the author's box with its new text, after the commit.
 
         Raises:
-            MessageInvalid: there is no such message in this chat.
+            MessageInvalid: there is no such message in this chat, or it is a service message.
             NotTheAuthor: it is somebody else's, or a forward.
             EditForbidden: the other side has blocked the author.
             EditTimeExpired: it is too old.
@@ -121,6 +121,8 @@ class EditStore:
     async def _editable(self, owner: int, peer: Peer, box_id: int, date: int) -> MessageBox:
         rows = await self._pool.fetch(SQL_GET, owner, [box_id]) if 0 < box_id <= MAX_ID else []
         if not rows or (box := box_from_row(rows[0])).peer != peer:
+            raise MessageInvalid
+        if box.action is not None:
             raise MessageInvalid
         if not box.outgoing or box.fwd is not None:
             raise NotTheAuthor

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
 from telesrv.domain.updates import LAST_ONE_HOLDS, Event, EventKind, NewEvent, bucket_of
-from telesrv.store.ids import Grant, Ids, Want
+from telesrv.store.ids import Grant, Ids, MessageIds, Want
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
 from telesrv.store.pool import REPEATABLE, Connection, Pool, to_json
 from telesrv.store.signals import Signals
@@ -69,7 +69,9 @@ class StaleCounter(Exception):
 class EventWriter:
     """Collects the events of one transaction and gives each its pts, in the order of the calls."""
 
-    def __init__(self, grants: dict[int, Grant]) -> None:
+    def __init__(self, grants: dict[int, Grant], message_ids: MessageIds) -> None:
+        self._box_ids = {user_id: iter(grant.all_box_ids) for user_id, grant in grants.items()}
+        self._message_ids = message_ids
         self._free = {user_id: list(grant.all_pts) for user_id, grant in grants.items()}
         self.rows: list[tuple[Event, int, int]] = []
 
@@ -98,6 +100,18 @@ class EventWriter:
         self.rows.append((event, new.exclude_auth_key_id, new.exclude_session_id))
         return event
 
+    def box_id(self, user_id: int) -> int:
+        """Returns the next box_id of an account; one that is not used stays unused.
+
+        Raises:
+            StopIteration: more than `transact` was told of.
+        """
+        return next(self._box_ids[user_id])
+
+    def message_id(self) -> int:
+        """Returns a global message id; raises as `MessageIds.next`."""
+        return self._message_ids.next()
+
     def close(self, date: int) -> None:
         """Makes noops of what is left."""
         for user_id, free in self._free.items():
@@ -118,7 +132,11 @@ class EventLog:
         self._clock = clock
 
     async def transact(
-        self, users: Sequence[int], body: Callable[[Connection, EventWriter], Awaitable[T]]
+        self,
+        users: Sequence[int],
+        body: Callable[[Connection, EventWriter], Awaitable[T]],
+        *,
+        box_ids: Sequence[int] = (),
     ) -> T:
         """Returns what *body* returns, after the commit of its writes, its events and their outbox rows.
 
@@ -128,16 +146,18 @@ class EventLog:
                 stale counter, so it keeps nothing outside. What it raises rolls everything back and is
                 raised. Its rows are locked by key, in the order of tables: domain tables before events.
                 What it changes is locked before its pts are compared with those of later events.
+            box_ids: those of *users* for whom it may make messages, one entry for each box_id.
         Raises:
             Unavailable: a server is away; when it left during the COMMIT the outcome is unknown.
 
         Cancellation leaves either all or nothing written, and reservations that are swept within seconds.
         """
-        wants = [Want(user_id, pts=count) for user_id, count in Counter(users).items()]
+        boxes = Counter(box_ids)
+        wants = [Want(user_id, count, boxes[user_id]) for user_id, count in Counter(users).items()]
         stale = False
         for attempt in range(_TRIES):
             grants = await self._ids.take(wants, reseed=stale)
-            writer = EventWriter(grants)
+            writer = EventWriter(grants, self._ids.message_ids)
             try:
                 async with self._pool.transaction() as connection:
                     result = await body(connection, writer)

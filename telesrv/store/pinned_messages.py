@@ -1,7 +1,8 @@
 """Pinned messages: a flag of each owner's copy, for one side or both.
 
 Guarantees: every owner whose copies changed has one event that names them and covers as many pts; a copy that
-stands as asked for already counts for nothing.
+stands as asked for already counts for nothing. A pin for both sides is told of in the chat, in the same
+transaction.
 
 *Spec: Pinned messages*
 """
@@ -9,18 +10,20 @@ stands as asked for already counts for nothing.
 # ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
+from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.errors import MessageInvalid, NotModified
-from telesrv.domain.messages import MAX_CHANGED, MAX_PAGE, Affected, HistoryPage
+from telesrv.domain.messages import MAX_CHANGED, MAX_PAGE, Affected, Changed, HistoryPage, SentMessage
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
-from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.marks import Marks
 from telesrv.store.pool import Connection, Pool, Record
+from telesrv.store.service_messages import Told, add_service, reaches
+from telesrv.store.ttl import periods_of
 
 _MAX_ADD_OFFSET: Final = 100
 
@@ -77,23 +80,27 @@ class PinnedMessageStore:
         one_side: bool = False,
         auth_key_id: int = 0,
         session_id: int = 0,
-    ) -> Affected:
+    ) -> Changed:
         """Pins or unpins a message, for both sides unless *one_side* or the other side blocked the owner.
 
+        A pin that is not *one_side* is told of by a service message, silently; to the owner also when the
+        other side is not reached, who does not learn of that.
+
         Raises:
-            MessageInvalid: there is no such message in this chat.
+            MessageInvalid: there is no such message in this chat, or it is a service message.
             NotModified: the owner's copy stands so already.
             Unavailable: a server is away; a repeat is harmless.
 
         *Spec: messages.updatePinnedMessage*
         """
         rows = await self._pool.fetch(SQL_GET, owner, [box_id]) if 0 < box_id <= MAX_ID else []
-        if not rows or (box := box_from_row(rows[0])).peer != peer:
+        if not rows or (box := box_from_row(rows[0])).peer != peer or box.action is not None:
             raise MessageInvalid
         if box.pinned == pinned:
             raise NotModified
         both = not one_side and await self._reaches(owner, peer)
-        changed = await self._set(owner, peer, rows, pinned, both, date, (auth_key_id, session_id))
+        told = pinned and not one_side and peer.id not in (owner, SERVICE_USER_ID)
+        changed = await self._set(owner, peer, rows, pinned, both, date, (auth_key_id, session_id), told=told)
         if changed is None:
             raise NotModified
         return changed
@@ -114,9 +121,8 @@ class PinnedMessageStore:
         if batch:
             both = await self._reaches(owner, peer)
             changed = await self._set(owner, peer, batch, False, both, date, (auth_key_id, session_id))
-        if changed is None:
-            changed = Affected((await self._marks.walk(owner))[0], 0)
-        return Affected(changed.pts, changed.pts_count, more=len(rows) > MAX_CHANGED)
+        affected = changed.affected if changed else Affected((await self._marks.walk(owner))[0], 0)
+        return Affected(affected.pts, affected.pts_count, more=len(rows) > MAX_CHANGED)
 
     async def newest(self, owner: int, peer: Peer) -> int:
         """Returns the newest pinned message of a chat; 0 when there is none."""
@@ -165,7 +171,7 @@ class PinnedMessageStore:
     async def _reaches(self, owner: int, peer: Peer) -> bool:
         if peer.type is not PeerType.USER or peer.id in (owner, SERVICE_USER_ID):
             return False
-        return await self._pool.fetchval(SQL_BLOCKED_BY, peer.id, PeerType.USER, owner) is None
+        return await reaches(self._pool, owner, peer.id)
 
     async def _set(
         self,
@@ -176,13 +182,22 @@ class PinnedMessageStore:
         both: bool,
         date: int,
         session: tuple[int, int],
-    ) -> Affected | None:
+        *,
+        told: bool = False,
+    ) -> Changed | None:
         keys = [(owner, row["box_id"]) for row in rows]
         if both:
             keys += [(peer.id, row["peer_box_id"]) for row in rows if row["peer_box_id"]]
         keys.sort()
+        sides: list[Told] = []
+        if told:
+            others = {owner: peer.id, peer.id: owner}
+            for side, box_id in keys:
+                other = others[side]
+                ttl_s = (await periods_of(self._pool, side, [other])).get(other, 0)
+                sides.append(Told(side, other, reply_to=box_id, ttl_s=ttl_s))
 
-        async def body(connection: Connection, writer: EventWriter) -> Affected | None:
+        async def body(connection: Connection, writer: EventWriter) -> Changed | None:
             changed = await connection.fetch(
                 SQL_PIN, [key[0] for key in keys], [key[1] for key in keys], pinned
             )
@@ -204,6 +219,21 @@ class PinnedMessageStore:
                 )
                 if own:
                     affected = Affected(event.pts, event.pts_count)
-            return affected
+            if affected is None:
+                return None
+            service = await tell(connection, writer, {row["owner_user_id"] for row in changed})
+            return Changed(affected, service)
 
-        return await self._events.transact([side for side, _ in keys], body)
+        async def tell(
+            connection: Connection, writer: EventWriter, changed: Collection[int]
+        ) -> SentMessage | None:
+            reached = [side for side in sides if side.owner in changed]
+            if not reached:
+                return None
+            action = Action(ActionKind.PIN_MESSAGE)
+            return await add_service(
+                connection, writer, owner, reached, action, date=date, silent=True, session=session
+            )
+
+        users = [side for side, _ in keys] + [side.owner for side in sides]
+        return await self._events.transact(users, body, box_ids=[side.owner for side in sides])

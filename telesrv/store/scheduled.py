@@ -39,6 +39,7 @@ from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.messages import MessageStore
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.scheduled_rows import COLUMNS, message_from_row, shown_event
+from telesrv.store.service_messages import SQL_EXISTS
 
 LEASE_MS: Final = 60_000
 _SENT, _DELETED, _FAILED = 1, 2, 3
@@ -53,10 +54,6 @@ WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.random_id = $3
 # What a random_id was sent as without having waited.
 SQL_SENT: Final = """
 SELECT 1 FROM private_messages WHERE sender_user_id = $1 AND random_id = $2
-"""
-# Whether there is such an account.
-SQL_EXISTS: Final = """
-SELECT 1 FROM users WHERE user_id = $1 AND NOT deleted
 """
 # How many messages of a chat wait.
 SQL_COUNT: Final = """

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from telesrv.domain.messages import MAX_PAGE, Entity, MessageBox
+from telesrv.domain.messages import MAX_PAGE, PINNED, Entity, MessageBox
 from telesrv.domain.peers import MAX_ID
 from telesrv.domain.search import URL_TERM, Found, SearchRequest, has_link, terms_of
 from telesrv.store.boxes import SQL_GET, box_from_row, entities_from_json
@@ -49,7 +49,9 @@ COUNT_ROWS: Final = 4_000
 _MAX_ADD_OFFSET: Final = 100
 _MAX_ARCHIVED: Final = 10_000
 
-_TEXT: Final = "b.box_id, b.peer_id, b.outgoing, b.date, b.text, b.entities"
+_TEXT: Final = (
+    "b.box_id, b.peer_id, b.outgoing, b.date, b.text, b.entities, b.flags, b.action IS NULL AS said"
+)
 
 # Reads the texts of a chat downward.
 SQL_CHAT_OLDER: Final = f"""
@@ -285,6 +287,8 @@ class SearchStore:
 
     @staticmethod
     def _is_match(request: SearchRequest, plan: _Plan, row: Record) -> bool:
+        if not row["said"] or (request.pinned and not row["flags"] & PINNED):
+            return False
         if request.outgoing is not None and row["outgoing"] != request.outgoing:
             return False
         if request.min_date > 0 and row["date"] <= request.min_date:

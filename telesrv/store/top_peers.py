@@ -17,12 +17,12 @@ from telesrv.store.pool import Pool
 SQL_RATING: Final = """
 SELECT sent.peer_type, sent.peer_id, sum(exp((sent.date - $3::double precision) / $4)) AS rating
 FROM (
-    SELECT peer_type, peer_id, box_id, date, outgoing, deleted FROM message_boxes
+    SELECT peer_type, peer_id, box_id, date, outgoing, deleted, action FROM message_boxes
     WHERE owner_user_id = $1 AND box_id > $2 ORDER BY box_id DESC LIMIT $5
 ) AS sent
 LEFT JOIN top_peer_resets r ON r.owner_user_id = $1 AND r.peer_type = sent.peer_type
     AND r.peer_id = sent.peer_id
-WHERE sent.outgoing AND NOT sent.deleted AND sent.box_id > coalesce(r.after_box_id, 0)
+WHERE sent.outgoing AND NOT sent.deleted AND sent.action IS NULL AND sent.box_id > coalesce(r.after_box_id, 0)
 GROUP BY sent.peer_type, sent.peer_id
 ORDER BY rating DESC, sent.peer_type, sent.peer_id
 """

@@ -1,7 +1,8 @@
 """After how long the messages of a chat are deleted by themselves, and deleting them then.
 
-Guarantees: a period holds for both sides of a chat, with one event for each side whose period changed; a
-message keeps the time that it was sent with. What has expired is deleted in batches of at most 1,000, each
+Guarantees: a period holds for both sides of a chat, with one event for each side whose period changed, and a
+service message that tells of it, which is the first to have that time; a message keeps the time that it was
+sent with. What has expired is deleted in batches of at most 1,000, each
 one transaction with its event, and once however many processes look: a copy that is gone is not deleted
 again.
 
@@ -16,11 +17,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Final
 
 from telesrv.clock import Clock
+from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.errors import NotModified
-from telesrv.domain.messages import MAX_CHANGED, Affected
+from telesrv.domain.messages import MAX_CHANGED, Affected, Changed
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.ttl import check_period
 from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, NewEvent, bucket_of
@@ -28,6 +31,7 @@ from telesrv.store.deletes import DeleteStore
 from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool, Record
+from telesrv.store.service_messages import SQL_EXISTS, Told, add_service, reaches
 
 LEASE_S: Final = 60
 _CHATS: Final = 16
@@ -120,19 +124,26 @@ class TtlStore:
 
     async def periods(self, owner: int, user_ids: Collection[int]) -> dict[int, int]:
         """Returns the periods in seconds of the owner's private chats that have one, by the other side."""
-        if not user_ids:
-            return {}
-        rows = await self._pool.fetch(
-            SQL_PERIODS, bucket_of(owner), owner, PeerType.USER, sorted(set(user_ids))
-        )
-        return {row["peer_id"]: row["period_s"] for row in rows}
+        return await periods_of(self._pool, owner, user_ids)
 
     async def set(
-        self, owner: int, peer: Peer, period_s: int, *, date: int, auth_key_id: int = 0, session_id: int = 0
-    ) -> Affected:
+        self,
+        owner: int,
+        peer: Peer,
+        period_s: int,
+        *,
+        date: int,
+        by_default: bool = False,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> Changed:
         """Has new messages of a chat deleted after *period_s*, on both sides; 0: they are kept.
 
-        A side that has blocked the owner keeps its own period.
+        A side that has blocked the owner keeps its own period. A service message tells each side whose
+        period changed, but for one's own saved messages and the chat with the service account.
+
+        Args:
+            by_default: it is the owner's default, and nobody has set it in this chat.
 
         Raises:
             PeriodInvalid: it is negative or too long.
@@ -144,20 +155,22 @@ class TtlStore:
         check_period(period_s)
         sides = [(owner, peer.id)]
         alone = peer.id in (owner, SERVICE_USER_ID)
-        if not alone and not await self._pool.fetchval(SQL_BLOCKED_BY, peer.id, PeerType.USER, owner):
+        if not alone and await reaches(self._pool, owner, peer.id):
             sides.append((peer.id, owner))
         current = {side: (await self.periods(side[0], [side[1]])).get(side[1], 0) for side in sides}
         changing = sorted(side for side in sides if current[side] != period_s)
         if not changing:
             raise NotModified
         due_at = date + (period_s or _SETTLE_S)
+        told = [] if alone else changing
+        action = Action(ActionKind.SET_TTL, period_s, owner if by_default else 0)
 
-        async def body(connection: Connection, writer: EventWriter) -> Affected | None:
+        async def body(connection: Connection, writer: EventWriter) -> Changed:
             keyed = sorted((bucket_of(side[0]), *side) for side in changing)
             columns = [list(column) for column in zip(*keyed, strict=True)]
             rows = await connection.fetch(SQL_SET, *columns, period_s, date, due_at)
             changed = {row["owner_user_id"] for row in rows}
-            affected = None
+            affected = Affected(0, 0)
             for side, other in changing:
                 if side not in changed:
                     continue
@@ -175,12 +188,20 @@ class TtlStore:
                 )
                 if own:
                     affected = Affected(event.pts, event.pts_count)
-            return affected
+            sides = [Told(side, other, ttl_s=period_s) for side, other in told if side in changed]
+            if not sides:
+                return Changed(affected)
+            session = (auth_key_id, session_id)
+            return Changed(
+                affected,
+                await add_service(connection, writer, owner, sides, action, date=date, session=session),
+            )
 
-        affected = await self._events.transact([side for side, _ in changing], body)
-        if affected is None and (owner, peer.id) in changing:
+        users = [side for side, _ in [*changing, *told]]
+        arranged = await self._events.transact(users, body, box_ids=[side for side, _ in told])
+        if not arranged.affected.pts_count and (owner, peer.id) in changing:
             raise NotModified
-        return affected or Affected(0, 0)
+        return arranged
 
     async def default(self, owner: int) -> int:
         """Returns the period in seconds that chats which the account begins start with; 0: none."""
@@ -201,6 +222,8 @@ class TtlStore:
     async def begin(self, owner: int, peer: Peer, *, date: int) -> None:
         """Gives a chat that the owner is about to begin the owner's default period, if there is one.
 
+        Nothing happens when the owner cannot write to that account.
+
         Raises:
             Unavailable: a server is away.
         """
@@ -210,11 +233,14 @@ class TtlStore:
             self._keep(owner, period_s)
         if not period_s or peer.id in (owner, SERVICE_USER_ID):
             return
-        if not await self._pool.fetchval(SQL_HAS_DIALOG, owner, peer.type, peer.id):
-            try:
-                await self.set(owner, peer, period_s, date=date)
-            except NotModified:
-                return
+        if await self._pool.fetchval(SQL_HAS_DIALOG, owner, peer.type, peer.id):
+            return
+        if await self._pool.fetchval(SQL_BLOCKED_BY, owner, peer.type, peer.id):
+            return
+        if not await self._pool.fetchval(SQL_EXISTS, peer.id):
+            return
+        with suppress(NotModified):
+            await self.set(owner, peer, period_s, date=date, by_default=True)
 
     async def expire(self) -> int:
         """Deletes what has expired, as far as it comes in one turn; returns how many copies.
@@ -259,3 +285,11 @@ class TtlStore:
         self._defaults.move_to_end(owner)
         while len(self._defaults) > _DEFAULTS:
             self._defaults.popitem(last=False)
+
+
+async def periods_of(pool: Pool, owner: int, user_ids: Collection[int]) -> dict[int, int]:
+    """Returns the periods in seconds of the owner's private chats that have one, by the other side."""
+    if not user_ids:
+        return {}
+    rows = await pool.fetch(SQL_PERIODS, bucket_of(owner), owner, PeerType.USER, sorted(set(user_ids)))
+    return {row["peer_id"]: row["period_s"] for row in rows}

@@ -72,11 +72,17 @@ class Mirror:
         }
 
 
+def said(message: Any) -> str:
+    """Returns the text of a message, or what a service message tells of."""
+    action = getattr(message, "action", None)
+    return message.message if action is None else type(action).__name__
+
+
 def describe(message: Any) -> dict[str, Any]:
     """Returns what a message says, as plain data."""
     reply_to = getattr(message, "reply_to", None)
     return {
         "out": bool(message.out),
-        "text": message.message,
+        "text": said(message),
         "reply_to": None if reply_to is None else reply_to.reply_to_msg_id,
     }

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 from typing import Any
 
+from tests.clients.mirror import said
+
 SERVICE_USER_ID = 777000
 PATIENCE_S = 60.0
 """Only a failure waits so long."""
@@ -181,9 +183,9 @@ def described(message: Any) -> dict[str, Any]:
     return {
         "peer": message.peer_id.user_id,
         "out": bool(message.out),
-        "text": message.message,
-        "edited": message.edit_date is not None,
-        "pinned": bool(message.pinned),
+        "text": said(message),
+        "edited": getattr(message, "edit_date", None) is not None,
+        "pinned": bool(getattr(message, "pinned", False)),
         "first_author": None if author is None else author.user_id,
     }
 

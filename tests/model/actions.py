@@ -107,7 +107,10 @@ class Chooser:
             answered = self._ids(known, 1, peer.user_id)[0]
             quote: dict[str, Any] = {}
             if answered in known.messages and self._flag():
-                quote = {"quote_text": known.messages[answered].message[:4], "quote_offset": 0}
+                quote = {
+                    "quote_text": getattr(known.messages[answered], "message", "")[:4],
+                    "quote_offset": 0,
+                }
             reply = t.InputReplyToMessage(reply_to_msg_id=answered, **quote)
         return f.messages.SendMessage(
             peer=peer,
@@ -141,7 +144,8 @@ class Chooser:
         )
 
     def edit(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
-        own = [message for message in known.messages.values() if message.out and message.fwd_from is None]
+        texts = [message for message in known.messages.values() if isinstance(message, types.Message)]
+        own = [message for message in texts if message.out and message.fwd_from is None]
         peer, box_id = self._peer(device, everybody), 1
         if own:
             message = self._choose.choice(own)

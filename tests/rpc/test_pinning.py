@@ -39,12 +39,13 @@ async def test_a_pin_is_for_both_sides_or_for_one(server: Server) -> None:
     ids = [(await ada.send(bob, f"m{n}")).id for n in range(4)]
     await pair.check()
     answer = await pin(ada, bob, ids[1], silent=True)
-    [update] = answer.updates
+    [update, told] = answer.updates
     assert (update.pinned, update.messages) == (True, [ids[1]])
-    assert (update.pts, update.pts_count) == (await ada.pts(), 1)
+    assert (update.pts, update.pts_count) == (await ada.pts() - 1, 1)
+    assert (told.pts, told.message.id) == (await ada.pts(), ids[3] + 1)
     assert [message.message for message in (await pinned(bob, ada)).messages] == ["m1"]
     await pair.check()
-    await pin(ada, bob, ids[3], pm_oneside=True)
+    assert len((await pin(ada, bob, ids[3], pm_oneside=True)).updates) == 1
     await pair.check()
     assert [message.id for message in (await pinned(ada, bob)).messages] == [ids[3], ids[1]]
     assert len((await pinned(bob, ada)).messages) == 1
@@ -54,7 +55,7 @@ async def test_a_pin_is_for_both_sides_or_for_one(server: Server) -> None:
         full = (await device.call(functions.users.GetFullUser(id=profile))).full_user
         assert full.can_pin_message
         assert newest is None or full.pinned_msg_id == newest
-    await pin(ada, bob, ids[1], unpin=True)
+    assert len((await pin(ada, bob, ids[1], unpin=True)).updates) == 1
     await pair.check()
     assert (await pinned(bob, ada)).messages == []
     for box_id in ids[:3]:

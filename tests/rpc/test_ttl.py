@@ -29,29 +29,34 @@ async def test_messages_of_a_chat_go_after_their_time(server: Server) -> None:
     ada, bob = pair.ada, pair.bob
     kept = await ada.send(bob, "kept")
     answer = await set_ttl(ada, bob, 600)
-    [changed, carried] = answer.updates
+    [changed, carried, told] = answer.updates
     assert changed == types.UpdatePeerHistoryTTL(peer=types.PeerUser(user_id=bob.user_id), ttl_period=600)
-    assert carried == types.UpdateDeleteMessages(messages=[], pts=await ada.pts(), pts_count=1)
+    assert carried == types.UpdateDeleteMessages(messages=[], pts=await ada.pts() - 1, pts_count=1)
+    assert (told.pts, told.message.out, told.message.silent) == (await ada.pts(), True, False)
+    assert told.message.action == types.MessageActionSetMessagesTTL(period=600)
     await pair.check()
     first = await ada.send(bob, "first")
     await bob.send(ada, "answer")
     for device, other in ((ada, bob), (bob, ada)):
-        assert [message.ttl_period for message in (await device.history(other)).messages] == [600, 600, None]
+        periods = [message.ttl_period for message in (await device.history(other)).messages]
+        assert periods == [600, 600, 600, None]
     await pair.check()
     server.clock.advance(300)
     later = await bob.send(ada, "later")
     assert await server.store.ttl.expire() == 0
     server.clock.advance(301)
-    assert await server.store.ttl.expire() == 4
+    assert await server.store.ttl.expire() == 6
     assert await server.store.ttl.expire() == 0
     for device, other in ((ada, bob), (bob, ada)):
         assert [message.message for message in (await device.history(other)).messages] == ["later", "kept"]
     await pair.check()
-    await set_ttl(bob, ada, 0)
+    [_, _, told] = (await set_ttl(bob, ada, 0)).updates
+    assert (told.message.action.period, told.message.ttl_period) == (0, None)
     await ada.send(bob, "kept too")
     server.clock.advance(1000)
     assert await server.store.ttl.expire() == 2
-    assert [message.message for message in (await ada.history(bob)).messages] == ["kept too", "kept"]
+    left = (await ada.history(bob)).messages
+    assert [getattr(message, "message", None) for message in left] == ["kept too", None, "kept"]
     assert first.id > kept.id and later.id > 0
     await pair.check()
     server.clock.advance(1000)
@@ -69,8 +74,8 @@ async def test_two_processes_expire_each_message_once(server: Server) -> None:
     server.clock.advance(61)
     before = await ada.pts()
     counts = await asyncio.gather(*(server.store.ttl.expire() for _ in range(4)))
-    assert sum(counts) == 10
-    assert await ada.pts() == before + 5
+    assert sum(counts) == 12
+    assert await ada.pts() == before + 6
     assert (await ada.dialogs()).dialogs == []
     await pair.check()
 
@@ -97,9 +102,27 @@ async def test_new_chats_begin_with_the_default(server: Server) -> None:
     assert (await ada.call(functions.messages.GetDefaultHistoryTTL())).period == 86_400
     await ada.send(bob)
     await ada.send(ada, "note")
-    assert [message.ttl_period for message in (await bob.history(ada)).messages] == [86_400]
+    [first, told] = (await bob.history(ada)).messages
+    assert (first.message, first.ttl_period, told.ttl_period) == ("hello", 86_400, 86_400)
+    assert told.action == types.MessageActionSetMessagesTTL(period=86_400, auto_setting_from=ada.user_id)
     assert [message.ttl_period for message in (await ada.history(ada)).messages] == [None]
     await set_ttl(bob, ada, 0)
     await ada.send(bob)
-    assert [message.ttl_period for message in (await bob.history(ada)).messages] == [None, 86_400]
+    periods = [message.ttl_period for message in (await bob.history(ada)).messages]
+    assert periods == [None, None, 86_400, 86_400]
+    await pair.check()
+
+
+async def test_a_chat_that_cannot_begin_gets_no_period(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    carol = await server.account()
+    await ada.call(functions.messages.SetDefaultHistoryTTL(period=86_400))
+    await ada.call(functions.contacts.Block(id=ada.peer(bob)))
+    await carol.call(functions.account.DeleteAccount(reason=""))
+    for other, error in ((bob, "YOU_BLOCKED_USER"), (carol, "INPUT_USER_DEACTIVATED")):
+        with pytest.raises(Refused, match=f"400 {error}"):
+            await ada.send(other)
+    assert (await ada.dialogs()).dialogs == []
+    assert (await bob.history(ada)).messages == []
     await pair.check()

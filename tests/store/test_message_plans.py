@@ -13,6 +13,7 @@ from telesrv.store import (
     forwards,
     pinned_messages,
     scheduled,
+    service_messages,
     ttl,
     unread,
 )
@@ -67,6 +68,7 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "recount": (deletes.SQL_RECOUNT, CHATS),
     "remove": (deletes.SQL_REMOVE, CHATS),
     "unread at": (unread.SQL_UNREAD_AT, ([0, 1], *CHATS, [5, 6], [150, 150], [True, False])),
+    "reaches": (service_messages.SQL_REACHES, (7, 8)),
     "pin": (pinned_messages.SQL_PIN, (*KEYS, True)),
     "expiring": (ttl.SQL_DUE, ([1, 2], 3)),
     "due": (scheduled.SQL_DUE, ([1, 2], 3, 4)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.messages import FROM_SCHEDULED, ForwardHeader, MessageBox, ReplyTo, SentMessage
 from telesrv.domain.peers import PeerType
 from telesrv.rpc.convert.entities import entities_to_tl, mentioned_user_ids
@@ -14,13 +15,25 @@ from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.tl import types
 
 
-def message_to_tl(box: MessageBox) -> types.Message:
-    """Returns the owner's copy of a message, under the owner's own id for it.
+def message_to_tl(box: MessageBox) -> types.Message | types.MessageService:
+    """Returns the owner's copy of a message, or of a service message, under the owner's own id for it.
 
     Its author always stands in from_id, so that no client has to guess it from the chat.
 
-    Spec: Message.
+    Spec: Message; Service messages.
     """
+    if box.action is not None:
+        return types.MessageService(
+            id=box.box_id,
+            out=box.outgoing,
+            silent=box.silent,
+            from_id=types.PeerUser(user_id=box.from_user_id),
+            peer_id=peer_to_tl(box.peer),
+            reply_to=None if box.reply_to is None else reply_to_tl(box.reply_to),
+            date=box.date,
+            action=action_to_tl(box.action),
+            ttl_period=None if box.expires_at is None else box.expires_at - box.date,
+        )
     return types.Message(
         id=box.box_id,
         out=box.outgoing,
@@ -39,6 +52,28 @@ def message_to_tl(box: MessageBox) -> types.Message:
         ttl_period=None if box.expires_at is None else box.expires_at - box.date,
         fwd_from=None if box.fwd is None else fwd_to_tl(box.fwd),
     )
+
+
+def action_to_tl(action: Action) -> types.TypeMessageAction:
+    """Returns what a service message tells of.
+
+    Spec: MessageAction.
+    """
+    if action.kind is ActionKind.PIN_MESSAGE:
+        return types.MessageActionPinMessage()
+    return types.MessageActionSetMessagesTTL(
+        period=action.period_s, auto_setting_from=action.auto_user_id or None
+    )
+
+
+def service_to_tl(sent: SentMessage | None) -> list[types.TypeUpdate]:
+    """Returns the update that shows a service message to the session whose call it tells of, if one does.
+
+    Spec: Working with Updates.
+    """
+    if sent is None:
+        return []
+    return [types.UpdateNewMessage(message=message_to_tl(sent.box), pts=sent.pts, pts_count=sent.pts_count)]
 
 
 def fwd_to_tl(fwd: ForwardHeader) -> types.MessageFwdHeader:
@@ -103,6 +138,8 @@ def user_ids_of(boxes: Iterable[MessageBox]) -> set[int]:
         shown.update(mentioned_user_ids(box.entities))
         if box.fwd is not None:
             shown.update(fwd_user_ids(box.fwd))
+        if box.action is not None and box.action.auto_user_id:
+            shown.add(box.action.auto_user_id)
         if box.reply_to is not None:
             shown.update(mentioned_user_ids(box.reply_to.quote_entities))
     return shown

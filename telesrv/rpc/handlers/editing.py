@@ -88,7 +88,7 @@ async def get_message_edit_data(ctx: Context, request: functions.messages.GetMes
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     box = (await ctx.store.messages.get(ctx.user_id, [request.id])).get(request.id)
-    if box is None or box.peer != peer:
+    if box is None or box.peer != peer or box.action is not None:
         raise bad_request("MESSAGE_ID_INVALID")
     if not box.outgoing or box.fwd is not None:
         raise RpcError(403, "MESSAGE_AUTHOR_REQUIRED")

@@ -110,7 +110,7 @@ async def _requests(
     """Returns what is to be sent; of what was sent before and is gone since only what names it counts."""
     usable = [box_id for box_id in request.id if 0 < box_id <= MAX_ID]
     boxes = await ctx.store.messages.get(ctx.user_id, usable)
-    boxes = {box_id: box for box_id, box in boxes.items() if box.peer == source}
+    boxes = {box_id: box for box_id, box in boxes.items() if box.peer == source and box.action is None}
     digests = {
         random_id: _digest(ctx, request, source, box_id, target)
         for random_id, box_id in zip(request.random_id, request.id, strict=True)

@@ -6,6 +6,7 @@ Spec: Pinned messages.
 from __future__ import annotations
 
 from telesrv.rpc.context import Context
+from telesrv.rpc.convert.messages import service_to_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.handlers.deleting import affected_history
 from telesrv.rpc.registry import handler
@@ -17,7 +18,7 @@ from telesrv.tl import functions, types
 async def update_pinned_message(ctx: Context, request: functions.messages.UpdatePinnedMessage) -> object:
     """Pins or unpins a message of a chat, for both sides unless the caller asks for the own side only.
 
-    No message tells of it, so it is always silent.
+    A message tells both sides of a pin for both. It is always silent, as a pin of a private chat is.
 
     Raises:
         RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID, CHAT_NOT_MODIFIED.
@@ -27,7 +28,7 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
     pinned = not request.unpin
-    changed = await ctx.store.pinned_messages.pin(
+    arranged = await ctx.store.pinned_messages.pin(
         ctx.user_id,
         peer,
         request.id,
@@ -41,11 +42,13 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
         pinned=pinned,
         peer=peer_to_tl(peer),
         messages=[request.id],
-        pts=changed.pts,
-        pts_count=changed.pts_count,
+        pts=arranged.affected.pts,
+        pts_count=arranged.affected.pts_count,
     )
-    users = await users_to_tl(ctx, [peer.id])
-    return types.Updates(updates=[update], users=users, chats=[], date=ctx.now(), seq=0)
+    users = await users_to_tl(ctx, [ctx.user_id, peer.id])
+    return types.Updates(
+        updates=[update, *service_to_tl(arranged.service)], users=users, chats=[], date=ctx.now(), seq=0
+    )
 
 
 @handler(functions.messages.UnpinAllMessages)

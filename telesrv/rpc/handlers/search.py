@@ -43,11 +43,12 @@ async def search(ctx: Context, request: functions.messages.Search) -> object:
     Spec: messages.search.
     """
     query = Query(request.q)
-    everywhere = isinstance(request.peer, types.InputPeerEmpty) and not query.empty
-    peer = None if everywhere else peer_of(request.peer, ctx.user_id, ctx.secret)
     author = None
     if not isinstance(request.from_id, types.InputPeerEmpty | None):
         author = peer_of(request.from_id, ctx.user_id, ctx.secret)
+    bare = query.empty and author is None and isinstance(request.filter, types.InputMessagesFilterEmpty)
+    everywhere = isinstance(request.peer, types.InputPeerEmpty) and not bare
+    peer = None if everywhere else peer_of(request.peer, ctx.user_id, ctx.secret)
     outgoing = None if author is None else author.id == ctx.user_id
     if (
         not isinstance(request.filter, _SEARCHED)
@@ -66,6 +67,7 @@ async def search(ctx: Context, request: functions.messages.Search) -> object:
         peer=peer,
         outgoing=outgoing,
         links=isinstance(request.filter, types.InputMessagesFilterUrl),
+        pinned=isinstance(request.filter, types.InputMessagesFilterPinned),
         min_date=request.min_date,
         max_date=request.max_date,
         offset_id=request.offset_id,
@@ -74,7 +76,7 @@ async def search(ctx: Context, request: functions.messages.Search) -> object:
         max_id=request.max_id,
         min_id=request.min_id,
     )
-    if peer is not None and isinstance(request.filter, types.InputMessagesFilterPinned):
+    if peer is not None and asked.pinned:
         found = await _pinned(ctx, asked, peer)
     else:
         found = await _find(ctx, asked)
@@ -176,7 +178,7 @@ async def search_global(ctx: Context, request: functions.messages.SearchGlobal) 
         request.broadcasts_only
         or request.groups_only
         or request.community is not None
-        or not isinstance(request.filter, types.InputMessagesFilterEmpty | types.InputMessagesFilterUrl)
+        or not isinstance(request.filter, _SEARCHED)
     ):
         return types.messages.Messages(messages=[], topics=[], chats=[], users=[])
     await ctx.store.limits.hit("messages:search", ctx.user_id, SEARCHES_PER_MINUTE, 60)
@@ -184,6 +186,7 @@ async def search_global(ctx: Context, request: functions.messages.SearchGlobal) 
         owner=ctx.user_id,
         query=query,
         links=isinstance(request.filter, types.InputMessagesFilterUrl),
+        pinned=isinstance(request.filter, types.InputMessagesFilterPinned),
         folder_id=request.folder_id,
         min_date=request.min_date,
         max_date=request.max_date,

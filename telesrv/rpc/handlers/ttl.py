@@ -6,6 +6,7 @@ Spec: messages.setHistoryTTL; messages.setDefaultHistoryTTL.
 from __future__ import annotations
 
 from telesrv.rpc.context import Context
+from telesrv.rpc.convert.messages import service_to_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import users_to_tl
@@ -14,7 +15,7 @@ from telesrv.tl import functions, types
 
 @handler(functions.messages.SetHistoryTTL)
 async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTTL) -> object:
-    """Has new messages of a chat deleted after a time, on both sides; 0 keeps them.
+    """Has new messages of a chat deleted after a time, on both sides; 0 keeps them. A message tells of it.
 
     Raises:
         RpcError: 400 PEER_ID_INVALID, TTL_PERIOD_INVALID, CHAT_NOT_MODIFIED.
@@ -23,15 +24,17 @@ async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTT
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
-    changed = await ctx.store.ttl.set(
+    arranged = await ctx.store.ttl.set(
         ctx.user_id, peer, request.period, date=ctx.now(), auth_key_id=key, session_id=session
     )
+    changed = arranged.affected
     updates: list[types.TypeUpdate] = [
         types.UpdatePeerHistoryTTL(peer=peer_to_tl(peer), ttl_period=request.period or None)
     ]
     if changed.pts_count:
         updates.append(types.UpdateDeleteMessages(messages=[], pts=changed.pts, pts_count=changed.pts_count))
-    users = await users_to_tl(ctx, [peer.id])
+    updates += service_to_tl(arranged.service)
+    users = await users_to_tl(ctx, [ctx.user_id, peer.id])
     return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
 
 
