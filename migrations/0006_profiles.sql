@@ -20,7 +20,8 @@ CREATE TABLE privacy_rules (
 ) PARTITION BY HASH (user_id);
 -- telesrv:partitions privacy_rules
 
--- The owner's settings of a scope (1 one chat, 2 users, 3 groups, 4 channels) or of one chat in it.
+-- The owner's settings of a scope (1 one chat, 2 users, 3 groups, 4 channels, 5 reactions, 6 contacts that sign up) or of one
+-- chat in it.
 CREATE TABLE notify_settings (
     owner_user_id bigint NOT NULL,
     scope smallint NOT NULL,

@@ -19,6 +19,17 @@ class NotifyScope(IntEnum):
     USERS = 2
     CHATS = 3
     BROADCASTS = 4
+    REACTIONS = 5
+    """What others make of one's own messages; no chats."""
+    CONTACT_SIGN_UP = 6
+    """That somebody of the address book has signed up; no chats."""
+
+
+class NotifyFrom(IntEnum):
+    """Whose reactions one is notified of; stored and never reused."""
+
+    CONTACTS = 1
+    ALL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,17 @@ class NotifySettings:
     @property
     def differs_for_stories(self) -> bool:
         return (self.stories_muted, self.stories_hide_sender, self.stories_sound) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReactionSettings:
+    """Of which reactions one is notified, and how; None: of nobody's."""
+
+    messages: NotifyFrom | None = NotifyFrom.CONTACTS
+    stories: NotifyFrom | None = NotifyFrom.CONTACTS
+    poll_votes: NotifyFrom | None = NotifyFrom.CONTACTS
+    sound: Sound = Sound("default")
+    show_previews: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +108,30 @@ def settings_from_json(value: dict[str, Any]) -> NotifySettings:
         name: Sound(*part) if isinstance(part, list) else part for name, part in value.items()
     }
     return NotifySettings(**parts)
+
+
+def reactions_to_json(settings: ReactionSettings) -> dict[str, Any]:
+    """Returns the settings as they are stored."""
+    sound = settings.sound
+    return {
+        "messages": settings.messages,
+        "stories": settings.stories,
+        "poll_votes": settings.poll_votes,
+        "sound": [sound.kind, sound.title, sound.data],
+        "show_previews": settings.show_previews,
+    }
+
+
+def reactions_from_json(value: dict[str, Any]) -> ReactionSettings:
+    """Returns the settings that `reactions_to_json` made *value* of."""
+
+    def whose(name: str) -> NotifyFrom | None:
+        return None if value[name] is None else NotifyFrom(value[name])
+
+    return ReactionSettings(
+        whose("messages"),
+        whose("stories"),
+        whose("poll_votes"),
+        Sound(*value["sound"]),
+        value["show_previews"],
+    )

@@ -1,7 +1,8 @@
 """Notification settings: the owner's, of kinds of chats and of single ones.
 
 Guarantees: a change is in one transaction with the event by which the account's other devices learn of it,
-and the event says what the settings are now.
+and the event says what the settings are now. Of settings that are for no chats there is no update: devices
+ask for them.
 
 *Spec: Push notifications and settings*
 """
@@ -19,6 +20,9 @@ from telesrv.domain.notify import (
     NotifyScope,
     NotifySettings,
     NotifyTarget,
+    ReactionSettings,
+    reactions_from_json,
+    reactions_to_json,
     settings_from_json,
     settings_to_json,
 )
@@ -57,9 +61,9 @@ ON CONFLICT (owner_user_id, scope, peer_type, peer_id) DO UPDATE SET settings = 
 SQL_CLEAR: Final = """
 DELETE FROM notify_settings WHERE owner_user_id = $1 AND scope = $2 AND peer_type = $3 AND peer_id = $4
 """
-# Takes away everything that the owner has set.
+# Takes away everything that the owner has set for chats.
 SQL_RESET: Final = """
-DELETE FROM notify_settings WHERE owner_user_id = $1 RETURNING scope, peer_type, peer_id
+DELETE FROM notify_settings WHERE owner_user_id = $1 AND scope <= 4 RETURNING scope, peer_type, peer_id
 """
 
 
@@ -151,6 +155,38 @@ class NotifyStore:
 
         await self._events.transact([owner], body)
         return True
+
+    async def reactions(self, owner: int) -> ReactionSettings:
+        """Returns of which reactions the owner is notified.
+
+        *Spec: account.getReactionsNotifySettings*
+        """
+        found = await self._pool.fetchval(SQL_GET, owner, *_key(NotifyTarget(NotifyScope.REACTIONS)))
+        return ReactionSettings() if found is None else reactions_from_json(found)
+
+    async def set_reactions(self, owner: int, settings: ReactionSettings) -> None:
+        """Sets of which reactions the owner is notified.
+
+        *Spec: account.setReactionsNotifySettings*
+        """
+        key = _key(NotifyTarget(NotifyScope.REACTIONS))
+        await self._pool.execute(SQL_SET, owner, *key, reactions_to_json(settings))
+
+    async def sign_ups_silent(self, owner: int) -> bool:
+        """Tells whether the owner is told nothing of contacts that sign up; so it is until they want to be.
+
+        *Spec: account.getContactSignUpNotification*
+        """
+        found = await self._pool.fetchval(SQL_GET, owner, *_key(NotifyTarget(NotifyScope.CONTACT_SIGN_UP)))
+        return True if found is None else bool(found["silent"])
+
+    async def set_sign_ups_silent(self, owner: int, silent: bool) -> None:
+        """Sets whether the owner is told nothing of contacts that sign up.
+
+        *Spec: account.setContactSignUpNotification*
+        """
+        key = _key(NotifyTarget(NotifyScope.CONTACT_SIGN_UP))
+        await self._pool.execute(SQL_SET, owner, *key, {"silent": silent})
 
     async def _has_any(self, owner: int) -> bool:
         if await self._pool.fetch(SQL_EXCEPTIONS, owner, 1):

@@ -157,3 +157,33 @@ async def test_chats_are_shown_with_their_settings(server: Server) -> None:
     assert [dialog.peer.user_id for dialog in (await ada.dialogs(folder_id=2)).dialogs] == [cid.user_id]
     server.clock.advance(101)
     assert len((await ada.dialogs(folder_id=2)).dialogs) == 2
+
+
+async def test_what_one_is_told_of_reactions_and_of_contacts_is_kept(server: Server) -> None:
+    a = functions.account
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    usual = await ada.call(a.GetReactionsNotifySettings())
+    assert (usual.sound, usual.show_previews) == (DEFAULT, True)
+    assert await ada.call(a.GetContactSignUpNotification()) is True
+    before = await ada.pts()
+    settings = types.ReactionsNotifySettings(
+        messages_notify_from=types.ReactionNotificationsFromAll(),
+        poll_votes_notify_from=types.ReactionNotificationsFromContacts(),
+        sound=types.NotificationSoundLocal(title="bell", data="bell.ogg"),
+        show_previews=False,
+    )
+    assert await ada.call(a.SetReactionsNotifySettings(settings=settings)) == settings
+    assert await ada.call(a.SetContactSignUpNotification(silent=False)) is True
+    second = await server.device(ada.user)
+    await ada.call(a.ResetNotifySettings())
+    for device in (ada, second):
+        assert await device.call(a.GetReactionsNotifySettings()) == settings
+        assert await device.call(a.GetContactSignUpNotification()) is False
+    assert await bob.call(a.GetReactionsNotifySettings()) == usual
+    assert await bob.call(a.GetContactSignUpNotification()) is True
+    for sound in (types.NotificationSoundRingtone(id=5), types.NotificationSoundLocal(title="\0", data="")):
+        wrong = types.ReactionsNotifySettings(sound=sound, show_previews=True)
+        with pytest.raises(Refused, match="400 SETTINGS_INVALID"):
+            await ada.call(a.SetReactionsNotifySettings(settings=wrong))
+    assert await ada.call(a.GetReactionsNotifySettings()) == settings
+    assert await ada.pts() == before

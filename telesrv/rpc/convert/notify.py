@@ -11,9 +11,11 @@ from telesrv.domain.messages import MessageBox
 from telesrv.domain.notify import (
     DEFAULT,
     SCOPE_DEFAULT,
+    NotifyFrom,
     NotifyScope,
     NotifySettings,
     NotifyTarget,
+    ReactionSettings,
     Sound,
     settings_from_json,
 )
@@ -63,17 +65,25 @@ def notify_settings_of(settings: types.InputPeerNotifySettings) -> NotifySetting
         show_previews=settings.show_previews,
         silent=settings.silent,
         mute_until=None if mute_until is None else min(max(mute_until, 0), MAX_ID),
-        sound=_sound_of(settings.sound),
+        sound=maybe_sound_of(settings.sound),
         stories_muted=settings.stories_muted,
         stories_hide_sender=settings.stories_hide_sender,
-        stories_sound=_sound_of(settings.stories_sound),
+        stories_sound=maybe_sound_of(settings.stories_sound),
     )
 
 
-def _sound_of(sound: types.TypeNotificationSound | None) -> Sound | None:
+def maybe_sound_of(sound: types.TypeNotificationSound | None) -> Sound | None:
+    """Returns a sound that a client sets, if it sets one; raises as `sound_of`."""
+    return None if sound is None else sound_of(sound)
+
+
+def sound_of(sound: types.TypeNotificationSound) -> Sound:
+    """Returns a sound that a client sets.
+
+    Raises:
+        RpcError: 400 SETTINGS_INVALID for one that cannot be kept.
+    """
     match sound:
-        case None:
-            return None
         case types.NotificationSoundDefault():
             return Sound("default")
         case types.NotificationSoundNone():
@@ -88,9 +98,12 @@ def _is_kept(text: str) -> bool:
     return len(text) <= MAX_SOUND and "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _sound_to_tl(sound: Sound | None) -> types.TypeNotificationSound | None:
-    if sound is None:
-        return None
+def _maybe_sound_to_tl(sound: Sound | None) -> types.TypeNotificationSound | None:
+    return None if sound is None else sound_to_tl(sound)
+
+
+def sound_to_tl(sound: Sound) -> types.TypeNotificationSound:
+    """Returns a sound as its owner is shown it."""
     if sound.kind == "local":
         return types.NotificationSoundLocal(title=sound.title, data=sound.data)
     return types.NotificationSoundNone() if sound.kind == "none" else types.NotificationSoundDefault()
@@ -101,7 +114,7 @@ def notify_settings_to_tl(settings: NotifySettings) -> types.PeerNotifySettings:
 
     Spec: Push notifications and settings.
     """
-    sound, stories = _sound_to_tl(settings.sound), _sound_to_tl(settings.stories_sound)
+    sound, stories = _maybe_sound_to_tl(settings.sound), _maybe_sound_to_tl(settings.stories_sound)
     return types.PeerNotifySettings(
         show_previews=settings.show_previews,
         silent=settings.silent,
@@ -114,6 +127,52 @@ def notify_settings_to_tl(settings: NotifySettings) -> types.PeerNotifySettings:
         stories_ios_sound=stories,
         stories_android_sound=stories,
         stories_other_sound=stories,
+    )
+
+
+def reaction_settings_of(settings: types.TypeReactionsNotifySettings) -> ReactionSettings:
+    """Returns the settings that a client sets.
+
+    Raises:
+        RpcError: 400 SETTINGS_INVALID for a sound that cannot be kept.
+
+    Spec: account.setReactionsNotifySettings.
+    """
+    return ReactionSettings(
+        messages=_whose(settings.messages_notify_from),
+        stories=_whose(settings.stories_notify_from),
+        poll_votes=_whose(settings.poll_votes_notify_from),
+        sound=sound_of(settings.sound),
+        show_previews=settings.show_previews,
+    )
+
+
+def _whose(asked: types.TypeReactionNotificationsFrom | None) -> NotifyFrom | None:
+    if asked is None:
+        return None
+    everybody = isinstance(asked, types.ReactionNotificationsFromAll)
+    return NotifyFrom.ALL if everybody else NotifyFrom.CONTACTS
+
+
+def reaction_settings_to_tl(settings: ReactionSettings) -> types.ReactionsNotifySettings:
+    """Returns the settings as their owner is shown them.
+
+    Spec: account.getReactionsNotifySettings.
+    """
+
+    def shown(whose: NotifyFrom | None) -> types.TypeReactionNotificationsFrom | None:
+        if whose is None:
+            return None
+        if whose is NotifyFrom.ALL:
+            return types.ReactionNotificationsFromAll()
+        return types.ReactionNotificationsFromContacts()
+
+    return types.ReactionsNotifySettings(
+        messages_notify_from=shown(settings.messages),
+        stories_notify_from=shown(settings.stories),
+        poll_votes_notify_from=shown(settings.poll_votes),
+        sound=sound_to_tl(settings.sound),
+        show_previews=settings.show_previews,
     )
 
 

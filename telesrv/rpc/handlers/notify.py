@@ -14,6 +14,8 @@ from telesrv.rpc.convert.notify import (
     notify_settings_to_tl,
     notify_target_of,
     notify_update,
+    reaction_settings_of,
+    reaction_settings_to_tl,
 )
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import users_to_tl
@@ -89,6 +91,47 @@ async def get_notify_exceptions(
         date=ctx.now(),
         seq=0,
     )
+
+
+@handler(functions.account.GetReactionsNotifySettings)
+async def get_reactions_notify_settings(
+    ctx: Context, request: functions.account.GetReactionsNotifySettings
+) -> types.ReactionsNotifySettings:
+    """Answers of which reactions the caller is notified."""
+    return reaction_settings_to_tl(await ctx.store.notify.reactions(ctx.user_id))
+
+
+@handler(functions.account.SetReactionsNotifySettings)
+async def set_reactions_notify_settings(
+    ctx: Context, request: functions.account.SetReactionsNotifySettings
+) -> types.ReactionsNotifySettings:
+    """Sets of which reactions the caller is notified, and answers what is kept.
+
+    Raises:
+        RpcError: 400 SETTINGS_INVALID.
+    """
+    settings = reaction_settings_of(request.settings)
+    await ctx.store.limits.hit("account:notify", ctx.user_id, CHANGES_PER_HOUR, 3600)
+    await ctx.store.notify.set_reactions(ctx.user_id, settings)
+    return reaction_settings_to_tl(settings)
+
+
+@handler(functions.account.GetContactSignUpNotification)
+async def get_contact_sign_up_notification(
+    ctx: Context, request: functions.account.GetContactSignUpNotification
+) -> bool:
+    """Answers whether the caller is told nothing of contacts that sign up."""
+    return await ctx.store.notify.sign_ups_silent(ctx.user_id)
+
+
+@handler(functions.account.SetContactSignUpNotification)
+async def set_contact_sign_up_notification(
+    ctx: Context, request: functions.account.SetContactSignUpNotification
+) -> bool:
+    """Sets whether the caller is told nothing of contacts that sign up."""
+    await ctx.store.limits.hit("account:notify", ctx.user_id, CHANGES_PER_HOUR, 3600)
+    await ctx.store.notify.set_sign_ups_silent(ctx.user_id, request.silent)
+    return True
 
 
 def _asked(target: NotifyTarget | None, peer: Peer) -> bool:

@@ -97,7 +97,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.account.GetChatThemes: _no_themes,
     f.account.GetCollectibleEmojiStatuses: _no_statuses,
     f.account.GetConnectedBots: lambda: t.account.ConnectedBots(connected_bots=[], users=[]),
-    f.account.GetContactSignUpNotification: lambda: True,
     f.account.GetContentSettings: t.account.ContentSettings,
     f.account.GetDefaultBackgroundEmojis: _no_emoji,
     f.account.GetDefaultEmojiStatuses: _no_statuses,
@@ -105,9 +104,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.account.GetDefaultProfilePhotoEmojis: _no_emoji,
     f.account.GetMultiWallPapers: list,
     f.account.GetPasskeys: lambda: t.account.Passkeys(passkeys=[]),
-    f.account.GetReactionsNotifySettings: lambda: t.ReactionsNotifySettings(
-        sound=t.NotificationSoundDefault(), show_previews=True
-    ),
     f.account.GetRecentEmojiStatuses: _no_statuses,
     f.account.GetSavedMusicIds: lambda: t.account.SavedMusicIds(ids=[]),
     f.account.GetSavedRingtones: lambda: t.account.SavedRingtones(hash=0, ringtones=[]),
