@@ -82,29 +82,47 @@ class EventKind(IntEnum):
     """peer; the phone number of that account changed, or whether the owner may see it: shown as it is now."""
     ACCOUNT_DELETED = 26
     """peer: that account is gone."""
+    CHATS_DELETED = 27
+    """As DELETE_MESSAGES, when chats went with their last message that the owner had pinned, archived or
+    marked as unread; it may name no box, and covers one pts then. payload removed: [peer type, peer id,
+    folder_id, whether pinned, whether marked] of each."""
 
 
 SHOWS_BOX: Final = frozenset({EventKind.NEW_MESSAGE, EventKind.EDIT_MESSAGE})
 """The kinds that show the message of their box_id as it stands when shown; nothing when it is gone."""
 
-LAST_ONE_HOLDS: Final = {
-    kind: (min(group), max(group))
-    for group in (
-        (EventKind.PEER_BLOCKED,),
-        (EventKind.PEER_SETTINGS,),
-        (EventKind.PINNED_MESSAGES,),
-        (EventKind.DIALOG_UNREAD_MARK,),
-        (EventKind.DRAFT,),
-        (EventKind.DIALOG_PINNED, EventKind.PINNED_DIALOGS, EventKind.FOLDER_PEERS),
-        (EventKind.DIALOG_FILTER, EventKind.DIALOG_FILTER_ORDER, EventKind.DIALOG_FILTERS),
-        (EventKind.NOTIFY_SETTINGS,),
-        (EventKind.PRIVACY,),
-        (EventKind.HISTORY_TTL,),
-    )
-    for kind in group
+DELETES: Final = frozenset({EventKind.DELETE_MESSAGES, EventKind.CHATS_DELETED})
+"""The kinds that take messages away."""
+
+_STATES: Final = (
+    {EventKind.READ_INBOX},
+    {EventKind.READ_OUTBOX},
+    {EventKind.PEER_BLOCKED},
+    {EventKind.PEER_SETTINGS},
+    {EventKind.PINNED_MESSAGES},
+    {EventKind.DIALOG_UNREAD_MARK, EventKind.CHATS_DELETED},
+    {EventKind.DRAFT},
+    {
+        EventKind.DIALOG_PINNED,
+        EventKind.PINNED_DIALOGS,
+        EventKind.FOLDER_PEERS,
+        EventKind.CHATS_DELETED,
+    },
+    {EventKind.DIALOG_FILTER, EventKind.DIALOG_FILTER_ORDER, EventKind.DIALOG_FILTERS},
+    {EventKind.NOTIFY_SETTINGS},
+    {EventKind.PRIVACY},
+    {EventKind.HISTORY_TTL},
+    {EventKind.SCHEDULED_MESSAGE, EventKind.SCHEDULED_DELETED},
+    {EventKind.PHONE_CHANGED},
+)
+"""Of each state that clients keep, the kinds that change it by saying what it is now."""
+
+LAST_ONE_HOLDS: Final[Mapping[EventKind, frozenset[EventKind]]] = {
+    kind: frozenset[EventKind]().union(*(state for state in _STATES if kind in state))
+    for kind in sorted(set[EventKind]().union(*_STATES))
 }
-"""Kinds of which a later event undoes an earlier one, and the first and last kind that it may undo: their
-pts must be in the order in which the changes were made."""
+"""Kinds of which a later event undoes an earlier one, and the kinds that it may undo: their pts must be in
+the order in which the changes were made."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -2,7 +2,8 @@
 
 Guarantees: each owner whose copies went has one event with that owner's ids and a pts_count of how many;
 the rows stay. A dialog's top message and counts are those of what is left; a dialog with nothing left goes,
-unless it is only cleared. At most 1,000 messages of one owner a call.
+unless it is only cleared, and the event tells what its owner had arranged about it: it is undone. At most
+1,000 messages of one owner a call.
 
 Where an unread message goes, the event says how many are unread now: a client that never had the message
 could not know.
@@ -16,7 +17,7 @@ a table by key. The dialogs are locked before anything of them is counted, by a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from telesrv.domain.errors import DeleteForbidden
@@ -85,6 +86,10 @@ FROM (
 WHERE d.owner_user_id = n.owner AND d.peer_type = n.peer_type AND d.peer_id = n.peer_id
 RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.read_inbox_max_id, d.unread_count
 """
+# Whether a chat is empty: it was cleared.
+SQL_EMPTY: Final = """
+SELECT 1 FROM dialogs WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3 AND top_box_id = 0
+"""
 # Removes dialogs without messages, notes that the other sides may have theirs, and tells what was arranged.
 SQL_REMOVE: Final = """
 WITH removed AS (
@@ -134,7 +139,7 @@ class DeleteStore:
         """
         wanted = [number for number in dict.fromkeys(box_ids) if 0 < number <= MAX_ID][:MAX_CHANGED]
         rows = await self._pool.fetch(SQL_EXISTING, owner, wanted) if wanted else []
-        return await self._delete(owner, rows, date, revoke, False, (auth_key_id, session_id))
+        return await self._delete(owner, rows, date, revoke, (auth_key_id, session_id))
 
     async def delete_history(
         self,
@@ -151,7 +156,7 @@ class DeleteStore:
         """Deletes the newest 1,000 messages of a chat up to *max_box_id* (of all when not positive).
 
         Args:
-            just_clear: the dialog stays, empty.
+            just_clear: the dialog stays, empty; without it one that is empty already goes.
             revoke: the other side loses its copies too.
         Returns:
             With *more* when the same call has to be made again.
@@ -165,9 +170,16 @@ class DeleteStore:
         chat = (owner, int(peer.type), peer.id)
         rows = await self._pool.fetch(SQL_NEWEST, *chat, upto, MAX_CHANGED + 1)
         batch = rows[:MAX_CHANGED]
-        if not batch and not just_clear:
-            await self._pool.execute(SQL_REMOVE, *_columns([chat]))
-        affected = await self._delete(owner, batch, date, revoke, just_clear, (auth_key_id, session_id))
+        emptied = not just_clear and (batch or await self._pool.fetchval(SQL_EMPTY, *chat) is not None)
+        affected = await self._delete(
+            owner,
+            batch,
+            date,
+            revoke,
+            (auth_key_id, session_id),
+            keep_dialogs=just_clear,
+            emptied=[chat] if emptied else [],
+        )
         return Affected(affected.pts, affected.pts_count, more=len(rows) > MAX_CHANGED)
 
     async def _delete(
@@ -176,15 +188,19 @@ class DeleteStore:
         rows: Sequence[Record],
         date: int,
         revoke: bool,
-        keep_dialogs: bool,
         session: tuple[int, int],
+        *,
+        keep_dialogs: bool = False,
+        emptied: Collection[Chat] = (),
     ) -> Affected:
         sides: dict[int, Sequence[int]] = {owner: [row["box_id"] for row in rows]}
         if revoke:
             sides |= await self._twins(owner, rows)
         counts: Mapping[int, tuple[int, int]] = {}
-        if rows:
-            counts = await self.erase(sides, date=date, keep_dialogs=keep_dialogs, excluded={owner: session})
+        if rows or emptied:
+            counts = await self.erase(
+                sides, date=date, keep_dialogs=keep_dialogs, emptied=emptied, excluded={owner: session}
+            )
         if owner in counts:
             return Affected(*counts[owner])
         return Affected((await self._marks.walk(owner))[0], 0)
@@ -210,12 +226,14 @@ class DeleteStore:
         *,
         date: int,
         keep_dialogs: bool = False,
+        emptied: Collection[Chat] = (),
         excluded: Mapping[int, tuple[int, int]] | None = None,
     ) -> Mapping[int, tuple[int, int]]:
         """Deletes copies of any owners in one transaction; returns (pts, pts_count) of those that lost some.
 
         Args:
             keep_dialogs: dialogs with nothing left stay, empty.
+            emptied: chats whose dialogs go if nothing is left, though it may be that nothing was there.
             excluded: (auth_key_id, session_id) of the session, by account, that knows already.
         Raises:
             Unavailable: a server is away; a repeat is harmless.
@@ -224,40 +242,42 @@ class DeleteStore:
 
         async def body(connection: Connection, writer: EventWriter) -> dict[int, tuple[int, int]]:
             gone = await connection.fetch(SQL_DELETE, [key[0] for key in keys], [key[1] for key in keys])
-            unread, removed = await _put_dialogs_right(connection, gone, keep_dialogs)
+            unread, removed = await _put_dialogs_right(connection, gone, keep_dialogs, emptied)
             counts = {}
-            for owner in sorted({row["owner_user_id"] for row in gone}):
+            for owner in sorted({*(row["owner_user_id"] for row in gone), *removed}):
                 box_ids = sorted(row["box_id"] for row in gone if row["owner_user_id"] == owner)
                 payload: dict[str, Any] = {"box_ids": box_ids}
                 if unread.get(owner):
                     payload["unread"] = unread[owner]
-                if removed.get(owner):
+                if owner in removed:
                     payload["removed"] = removed[owner]
                 key, session = (excluded or {}).get(owner, (0, 0))
                 event = writer.add(
                     NewEvent(
                         owner,
-                        EventKind.DELETE_MESSAGES,
+                        EventKind.CHATS_DELETED if owner in removed else EventKind.DELETE_MESSAGES,
                         date,
                         payload=payload,
                         exclude_auth_key_id=key,
                         exclude_session_id=session,
-                        pts_count=len(box_ids),
+                        pts_count=max(1, len(box_ids)),
                     )
                 )
                 counts[owner] = (event.pts, event.pts_count)
             return counts
 
-        return await self._events.transact([owner for owner, _ in keys], body)
+        users = [owner for owner, _ in keys]
+        users += sorted({chat[0] for chat in emptied}.difference(users))
+        return await self._events.transact(users, body)
 
 
 async def _put_dialogs_right(
-    connection: Connection, gone: Sequence[Record], keep_dialogs: bool
+    connection: Connection, gone: Sequence[Record], keep_dialogs: bool, emptied: Collection[Chat]
 ) -> tuple[dict[int, list[list[int]]], dict[int, list[list[Any]]]]:
     """Returns, by owner, the chats in which something unread went: [type, id, read mark, unread count]; and
     those removed that the owner had arranged: [type, id, folder, whether pinned, whether marked unread]."""
     less = Counter(_chat(row) for row in gone)
-    chats = sorted(less)
+    chats = sorted({*less, *emptied})
     if not chats:
         return {}, {}
     await connection.execute(SQL_TAKE_OFF, *_columns(chats), [less[chat] for chat in chats])

@@ -1,14 +1,16 @@
 """Pinned chats and their order, one order for each folder.
 
 Guarantees: pins of an owner change one after the other, under the lock of the settings; the order of an event
-is the order that stood when it was committed.
+is the order that stood when it was committed. Chats are deleted without that lock, so that what is arranged
+is locked besides.
 
 *Spec: messages.toggleDialogPin; messages.reorderPinnedDialogs*
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from telesrv.clock import Clock
@@ -19,20 +21,19 @@ from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import peer_of
 from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS, PlanMovedError, until_settled
 from telesrv.store.events import EventLog, EventWriter
-from telesrv.store.pool import Connection, Pool
+from telesrv.store.pool import Connection, Pool, Record
 
-# Reads which chats are pinned in a folder, the highest first.
-SQL_PINS: Final = """
-SELECT peer_type, peer_id FROM dialogs
-WHERE owner_user_id = $1 AND folder_id = $2 AND pinned_order > 0
-ORDER BY pinned_order DESC, peer_type, peer_id
+# Reads where the pinned chats of an owner stand, and some others.
+SQL_PLACES: Final = """
+SELECT d.peer_type, d.peer_id, d.folder_id, d.pinned_order FROM dialogs d
+WHERE d.owner_user_id = $1 AND (d.peer_type, d.peer_id) IN (
+    SELECT p.peer_type, p.peer_id FROM dialogs p WHERE p.owner_user_id = $1 AND p.pinned_order > 0
+    UNION ALL
+    SELECT q.peer_type, q.peer_id FROM unnest($2::smallint[], $3::bigint[]) AS q(peer_type, peer_id))
+ORDER BY d.peer_type, d.peer_id
 """
-# Finds the folders of chats.
-SQL_FOLDERS: Final = """
-SELECT d.peer_type, d.peer_id, d.folder_id, d.pinned_order
-FROM unnest($2::smallint[], $3::bigint[]) AS q(peer_type, peer_id)
-JOIN dialogs d ON d.owner_user_id = $1 AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
-"""
+# Reads the same and locks it; the settings are locked.
+SQL_LOCK_PLACES: Final = f"{SQL_PLACES}FOR UPDATE OF d"
 # Gives chats their places among the pinned ones; 0 is not pinned.
 SQL_SET_PINS: Final = """
 UPDATE dialogs d SET pinned_order = q.place
@@ -40,6 +41,24 @@ FROM unnest($2::smallint[], $3::bigint[], $4::int[]) AS q(peer_type, peer_id, pl
 WHERE d.owner_user_id = $1 AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
     AND d.pinned_order <> q.place
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the pinned chats of an owner stand, and some others: folder_id and pinned_order of each."""
+
+    of: Mapping[Peer, tuple[int, int]]
+
+    def folder(self, peer: Peer) -> int | None:
+        """Returns the folder of one of the chats; None when there is no such chat."""
+        return self.of[peer][0] if peer in self.of else None
+
+    def pins(self, folder_id: int) -> list[Peer]:
+        """Returns the pinned chats of a folder, the highest first."""
+        pinned = [
+            (-place, peer) for peer, (folder, place) in self.of.items() if folder == folder_id and place
+        ]
+        return [peer for _, peer in sorted(pinned)]
 
 
 class DialogPinStore:
@@ -63,18 +82,18 @@ class DialogPinStore:
         """
 
         async def attempt() -> bool:
-            place = await self._place(None, owner, peer)
-            pins = await self._pins(None, owner, place)
+            seen = await read_places(self._pool, owner, [peer])
+            place = seen.folder(peer)
+            if place is None:
+                raise DialogMissing
+            pins = seen.pins(place)
             if (peer in pins) == pinned:
                 return False
             if pinned and len(pins) >= MAX_PINNED[place]:
                 raise TooManyPinned
 
             async def body(connection: Connection, writer: EventWriter) -> bool:
-                await connection.execute(SQL_LOCK_SETTINGS, owner)
-                there = (await _folders(connection, owner, [peer])).get(peer)
-                if there != place or await self._pins(connection, owner, place) != pins:
-                    raise PlanMovedError
+                await lock_places(connection, owner, [peer], seen)
                 rest = [other for other in pins if other != peer]
                 await _set_pins(connection, owner, [peer, *rest] if pinned else rest, pins)
                 payload = {"pinned": pinned, "folder_id": place}
@@ -119,23 +138,18 @@ class DialogPinStore:
         wanted = list(dict.fromkeys(order))
 
         async def attempt() -> bool:
-            pins = await self._pins(None, owner, folder_id)
+            seen = await read_places(self._pool, owner, wanted)
+            pins = seen.pins(folder_id)
             new = wanted if force else [*wanted, *(peer for peer in pins if peer not in wanted)]
             if len(new) > MAX_PINNED[folder_id]:
                 raise TooManyPinned
-            folders = await _folders(self._pool, owner, wanted)
-            if any(folders.get(peer) != folder_id for peer in wanted):
+            if any(seen.folder(peer) != folder_id for peer in wanted):
                 raise DialogMissing
             if new == pins:
                 return False
 
             async def body(connection: Connection, writer: EventWriter) -> bool:
-                await connection.execute(SQL_LOCK_SETTINGS, owner)
-                if (
-                    await self._pins(connection, owner, folder_id) != pins
-                    or await _folders(connection, owner, wanted) != folders
-                ):
-                    raise PlanMovedError
+                await lock_places(connection, owner, wanted, seen)
                 await _set_pins(connection, owner, new, pins)
                 writer.add(
                     pinned_event(owner, folder_id, new, int(self._clock.time()), auth_key_id, session_id)
@@ -145,15 +159,6 @@ class DialogPinStore:
             return await self._events.transact([owner], body)
 
         return await until_settled(attempt)
-
-    async def _place(self, connection: Connection | None, owner: int, peer: Peer) -> int:
-        folder_id = (await _folders(connection or self._pool, owner, [peer])).get(peer)
-        if folder_id is None:
-            raise DialogMissing
-        return folder_id
-
-    async def _pins(self, connection: Connection | None, owner: int, folder_id: int) -> list[Peer]:
-        return await read_pins(connection or self._pool, owner, folder_id)
 
 
 def pinned_event(
@@ -170,17 +175,26 @@ def pinned_event(
     )
 
 
-async def read_pins(reader: Connection | Pool, owner: int, folder_id: int) -> list[Peer]:
-    """Returns the pinned chats of a folder, the highest first."""
-    rows = await reader.fetch(SQL_PINS, owner, folder_id)
-    return [peer_of(row["peer_type"], row["peer_id"]) for row in rows]
+async def read_places(reader: Connection | Pool, owner: int, peers: Sequence[Peer]) -> Places:
+    """Returns where the pinned chats of an owner stand, and *peers*."""
+    return _places(await reader.fetch(SQL_PLACES, owner, *_columns(peers)))
 
 
-async def _folders(reader: Connection | Pool, owner: int, peers: Sequence[Peer]) -> dict[Peer, int]:
-    if not peers:
-        return {}
-    rows = await reader.fetch(SQL_FOLDERS, owner, *_columns(peers))
-    return {peer_of(row["peer_type"], row["peer_id"]): row["folder_id"] for row in rows}
+async def lock_places(connection: Connection, owner: int, peers: Sequence[Peer], seen: Places) -> None:
+    """Locks the owner's settings, the pinned chats and *peers*, in the order of their keys.
+
+    Raises:
+        PlanMovedError: they do not stand as they were *seen*.
+    """
+    await connection.execute(SQL_LOCK_SETTINGS, owner)
+    if _places(await connection.fetch(SQL_LOCK_PLACES, owner, *_columns(peers))) != seen:
+        raise PlanMovedError
+
+
+def _places(rows: Sequence[Record]) -> Places:
+    return Places(
+        {peer_of(row["peer_type"], row["peer_id"]): (row["folder_id"], row["pinned_order"]) for row in rows}
+    )
 
 
 async def _set_pins(connection: Connection, owner: int, new: Sequence[Peer], old: Sequence[Peer]) -> None:

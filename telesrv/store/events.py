@@ -26,6 +26,8 @@ from telesrv.store.signals import Signals
 
 T = TypeVar("T")
 _TRIES: Final = 8
+_UNDOES: Final = {kind: sum(1 << other for other in undone) for kind, undone in LAST_ONE_HOLDS.items()}
+"""The kinds of which events of a kind may undo one, a bit each."""
 
 # Logs events; those whose pts was there already are missing from the answer.
 SQL_INSERT_EVENTS: Final = """
@@ -47,12 +49,11 @@ FROM unnest($1::smallint[], $2::bigint[], $3::int[], $4::bigint[], $5::bigint[])
     AS o(bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id)
 ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
 """
-# Whether one of some events, of a user and a kind between two, stands before one of the same chat or of none.
+# Whether one of some events stands before one of the same chat or of none, of a kind whose bit is given.
 SQL_OVERTAKEN: Final = """
-SELECT 1 FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::smallint[], $5::smallint[])
-    AS q(user_id, pts, peer_id, first_kind, last_kind)
+SELECT 1 FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[]) AS q(user_id, pts, peer_id, kinds)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts > q.pts
-WHERE e.kind >= q.first_kind AND e.kind <= q.last_kind
+WHERE (1::bigint << e.kind) & q.kinds <> 0
     AND (e.peer_id = q.peer_id OR e.peer_id = 0 OR q.peer_id = 0)
 LIMIT 1
 """
@@ -265,14 +266,12 @@ class EventLog:
         undoing = [event for event in events if event.kind in LAST_ONE_HOLDS]
         if not undoing:
             return
-        kinds = [LAST_ONE_HOLDS[event.kind] for event in undoing]
         overtaken = await connection.fetchval(
             SQL_OVERTAKEN,
             [event.user_id for event in undoing],
             [event.pts for event in undoing],
             [event.peer.id if event.peer else 0 for event in undoing],
-            [first for first, _ in kinds],
-            [last for _, last in kinds],
+            [_UNDOES[event.kind] for event in undoing],
         )
         if overtaken is not None:
             raise OvertakenError

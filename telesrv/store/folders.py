@@ -12,9 +12,8 @@ from telesrv.clock import Clock
 from telesrv.domain.dialogs import ARCHIVE, MAIN
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import Event, EventKind, NewEvent
-from telesrv.store.boxes import peer_of
-from telesrv.store.dialog_pins import SQL_FOLDERS, pinned_event, read_pins
-from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS, PlanMovedError, until_settled
+from telesrv.store.dialog_pins import lock_places, pinned_event, read_places
+from telesrv.store.dialog_settings import until_settled
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
 
@@ -45,29 +44,21 @@ class FolderStore:
         *Spec: folders.editPeerFolders*
         """
         peers = sorted(folders)
-        columns = [int(peer.type) for peer in peers], [peer.id for peer in peers]
-
-        async def moves(reader: Connection | Pool) -> tuple[list[Peer], list[int]]:
-            """What is to be moved, and the folders whose pins change by it."""
-            rows = await reader.fetch(SQL_FOLDERS, owner, *columns)
-            moved = {
-                peer_of(row["peer_type"], row["peer_id"]): row
-                for row in rows
-                if row["folder_id"] != folders[peer_of(row["peer_type"], row["peer_id"])]
-            }
-            unpinned = {row["folder_id"] for row in moved.values() if row["pinned_order"] > 0}
-            return sorted(moved), sorted(unpinned)
 
         async def attempt() -> list[Event]:
-            plan = await moves(self._pool)
-            moved, unpinned = plan
+            seen = await read_places(self._pool, owner, peers)
+            moved = [peer for peer in peers if seen.folder(peer) not in (None, folders[peer])]
+            pins = {folder_id: seen.pins(folder_id) for folder_id in (MAIN, ARCHIVE)}
+            left = {
+                folder_id: [peer for peer in order if peer not in moved]
+                for folder_id, order in pins.items()
+                if not set(order).isdisjoint(moved)
+            }
             if not moved:
                 return []
 
             async def body(connection: Connection, writer: EventWriter) -> list[Event]:
-                await connection.execute(SQL_LOCK_SETTINGS, owner)
-                if await moves(connection) != plan:
-                    raise PlanMovedError
+                await lock_places(connection, owner, peers, seen)
                 await connection.execute(
                     SQL_MOVE,
                     owner,
@@ -90,13 +81,12 @@ class FolderStore:
                         )
                     )
                 ]
-                for folder_id in unpinned:
-                    order = await read_pins(connection, owner, folder_id)
+                for folder_id, order in left.items():
                     new = pinned_event(owner, folder_id, order, date, auth_key_id, session_id)
                     events.append(writer.add(new))
                 return events
 
-            return await self._events.transact([owner] * (len(moved) + len(unpinned)), body)
+            return await self._events.transact([owner] * (len(moved) + len(left)), body)
 
         if not peers or not set(folders.values()) <= {MAIN, ARCHIVE}:
             return []

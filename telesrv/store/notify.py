@@ -57,9 +57,10 @@ INSERT INTO notify_settings (owner_user_id, scope, peer_type, peer_id, settings)
 VALUES ($1, $2, $3, $4, $5::jsonb)
 ON CONFLICT (owner_user_id, scope, peer_type, peer_id) DO UPDATE SET settings = excluded.settings
 """
-# Takes away what a kind of chats, or a chat, has.
+# Takes away what a kind of chats, or a chat, has; nothing comes back when it has nothing.
 SQL_CLEAR: Final = """
 DELETE FROM notify_settings WHERE owner_user_id = $1 AND scope = $2 AND peer_type = $3 AND peer_id = $4
+RETURNING peer_id
 """
 # Takes away everything that the owner has set for chats.
 SQL_RESET: Final = """
@@ -128,16 +129,17 @@ class NotifyStore:
         if await self.get(owner, target) == settings:
             return False
 
-        async def body(conn: Connection, writer: EventWriter) -> None:
+        async def body(conn: Connection, writer: EventWriter) -> bool:
             if target.scope is NotifyScope.PEER and settings == DEFAULT:
-                await conn.execute(SQL_CLEAR, owner, *_key(target))
+                if await conn.fetchval(SQL_CLEAR, owner, *_key(target)) is None:
+                    return False
             else:
                 await conn.execute(SQL_SET, owner, *_key(target), settings_to_json(settings))
             payload = {"scope": int(target.scope), "settings": settings_to_json(settings)}
             writer.add(self._event(owner, target.peer, payload, auth_key_id, session_id))
+            return True
 
-        await self._events.transact([owner], body)
-        return True
+        return await self._events.transact([owner], body)
 
     async def reset(self, owner: int, *, auth_key_id: int = 0, session_id: int = 0) -> bool:
         """Gives everything its default again, and tells the other sessions; False when nothing was set."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from telesrv.domain.peers import PeerType
-from telesrv.domain.updates import Event, EventKind
+from telesrv.domain.updates import DELETES, Event, EventKind
 from telesrv.store.pool import Pool
 
 # Counts the unread messages of some chats that came before a pts, behind a mark or the one that stands.
@@ -69,7 +69,7 @@ class UnreadStore:
 
 
 def _tells(event: Event) -> bool:
-    if event.kind is EventKind.DELETE_MESSAGES:
+    if event.kind in DELETES:
         return bool(event.payload and event.payload.get("unread"))
     return event.kind is EventKind.READ_INBOX
 

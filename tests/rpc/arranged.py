@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from telesrv.tl import functions, types
+
+Compared: TypeAlias = tuple[str, Any, Any]
+"""The name of something that is known, as who followed the updates knows it, and as who asked afresh."""
 
 
 @dataclass
@@ -106,9 +109,31 @@ async def fresh_arranged(device: Any, others: Iterable[Any]) -> Arranged:
     return known
 
 
+def compared_arranged(followed: Arranged, asked: Arranged) -> Iterator[Compared]:
+    """Yields what following the updates and asking afresh must know alike."""
+    for name in ("pins", "archived", "marks", "drafts", "filters", "order", "blocked"):
+        yield name, getattr(followed, name), getattr(asked, name)
+    told = {peer_id: bar for peer_id, bar in followed.bars.items() if peer_id in asked.bars}
+    yield "bars", told, {peer_id: asked.bars[peer_id] for peer_id in told}
+
+
+def differing(pairs: Iterable[Compared]) -> list[str]:
+    """Returns what is not known alike, one line each."""
+    lines = []
+    for name, known, asked in pairs:
+        if known == asked:
+            continue
+        if isinstance(known, dict) and isinstance(asked, dict):
+            lines += [
+                f"{name}[{key}]: {known.get(key)!r} instead of {asked.get(key)!r}"
+                for key in {**known, **asked}
+                if known.get(key) != asked.get(key)
+            ]
+        else:
+            lines.append(f"{name}: {known!r} instead of {asked!r}")
+    return lines
+
+
 def same_arranged(followed: Arranged, asked: Arranged) -> None:
     """Asserts that following the updates and asking afresh come to the same."""
-    for name in ("pins", "archived", "marks", "drafts", "filters", "order", "blocked"):
-        assert getattr(followed, name) == getattr(asked, name), name
-    told = {peer_id: bar for peer_id, bar in followed.bars.items() if peer_id in asked.bars}
-    assert told == {peer_id: asked.bars[peer_id] for peer_id in told}
+    assert not differing(compared_arranged(followed, asked))

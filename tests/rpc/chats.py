@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -11,13 +11,13 @@ from typing import Any
 from telesrv import tl
 from telesrv.clock import FakeClock
 from telesrv.domain.peers import Peer, access_hash
-from telesrv.domain.updates import OutboxItem
+from telesrv.domain.updates import OutboxItem, bucket_of
 from telesrv.domain.users import ClientInfo, User
 from telesrv.rpc import Caller, Dispatcher, RpcConfig
 from telesrv.rpc.pushes import Push, PushBuilder
 from telesrv.store import Store, StoreConfig
 from telesrv.tl import functions, mt, types
-from tests.rpc.arranged import Arranged, fresh_arranged, same_arranged
+from tests.rpc.arranged import Arranged, Compared, compared_arranged, differing, fresh_arranged
 
 BUCKETS = 64
 
@@ -150,9 +150,9 @@ class Server:
         return await PushBuilder(self.store).build(user_id, mine)
 
     async def pushes_of(self, user_ids: Iterable[int]) -> dict[int, list[Push]]:
-        """Claims every row of the outbox and returns the pushes of some accounts, in order."""
+        """Claims the rows that the outbox owes some accounts and returns their pushes, in order."""
         owed: dict[int, list[OutboxItem]] = {user_id: [] for user_id in user_ids}
-        for bucket in range(BUCKETS):
+        for bucket in sorted({bucket_of(user_id) for user_id in owed}):
             while claimed := await self.store.outbox.claim(bucket):
                 for item in await self.store.outbox.read(claimed):
                     owed.get(item.row.target_user_id, []).append(item)
@@ -360,18 +360,28 @@ def _begun_anew(fresh: Replica, peer_id: int, mark: int, asked: dict[int, int]) 
     return not asked.get(peer_id) and all(box_id > mark for box_id in ids)
 
 
-def same(followed: Replica, fresh: Replica) -> None:
-    """Asserts that following the updates and asking afresh come to the same."""
-    assert followed.pts == fresh.pts
-    assert followed.messages == fresh.messages
-    same_arranged(followed.arranged, fresh.arranged)
-    assert followed.scheduled == fresh.scheduled
-    known_names = {user_id: name for user_id, name in followed.names.items() if user_id in fresh.names}
-    assert known_names == {user_id: fresh.names[user_id] for user_id in known_names}
+def compared(followed: Replica, fresh: Replica) -> Iterator[Compared]:
+    """Yields what following the updates and asking afresh must know alike."""
+    yield "pts", followed.pts, fresh.pts
+    yield "messages", followed.messages, fresh.messages
+    yield from compared_arranged(followed.arranged, fresh.arranged)
+    yield "scheduled", followed.scheduled, fresh.scheduled
+    yield (
+        "names",
+        {user_id: name for user_id, name in followed.names.items() if user_id in fresh.names},
+        {user_id: name for user_id, name in fresh.names.items() if user_id in followed.names},
+    )
     for name in ("unread", "read_inbox", "read_outbox", "history_ttl"):
         known, asked = getattr(followed, name), getattr(fresh, name)
         if name in ("read_inbox", "read_outbox"):
             known = {peer: mark for peer, mark in known.items() if not _begun_anew(fresh, peer, mark, asked)}
-        assert {peer: value for peer, value in known.items() if value} == {
-            peer: value for peer, value in asked.items() if value
-        }
+        yield (
+            name,
+            {peer: value for peer, value in known.items() if value},
+            {peer: value for peer, value in asked.items() if value},
+        )
+
+
+def same(followed: Replica, fresh: Replica) -> None:
+    """Asserts that following the updates and asking afresh come to the same."""
+    assert not differing(compared(followed, fresh))

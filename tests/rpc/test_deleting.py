@@ -134,6 +134,31 @@ async def test_a_chat_is_deleted_or_cleared(server: Server) -> None:
     await pair.check()
 
 
+@pytest.mark.parametrize("cleared", [False, True])
+async def test_what_was_arranged_of_a_chat_goes_with_it(server: Server, cleared: bool) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    await ada.send(bob)
+    if cleared:
+        await clear(ada, bob, just_clear=True)
+    named = types.InputDialogPeer(peer=ada.peer(bob))
+    moved = types.InputFolderPeer(peer=ada.peer(bob), folder_id=1)
+    for method in (
+        functions.folders.EditPeerFolders(folder_peers=[moved]),
+        functions.messages.ToggleDialogPin(peer=named, pinned=True),
+        functions.messages.MarkDialogUnread(peer=named, unread=True),
+    ):
+        assert await ada.call(method)
+    await pair.check()
+    answer = await clear(ada, bob)
+    assert (answer.pts, answer.pts_count, answer.offset) == (await ada.pts(), 1, 0)
+    await pair.check()
+    await bob.send(ada)
+    await pair.check()
+    [dialog] = (await ada.dialogs()).dialogs
+    assert (dialog.folder_id or 0, dialog.pinned, dialog.unread_mark) == (0, False, False)
+
+
 async def test_a_long_chat_is_deleted_in_batches(server: Server) -> None:
     pair = await Pair.of(server)
     ada, bob = pair.ada, pair.bob

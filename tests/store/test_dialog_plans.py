@@ -50,8 +50,8 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "filter_total": (dialogs.SQL_FILTER_TOTAL, (7, *RULES)),
     "archive": (dialogs.SQL_ARCHIVE, (7,)),
     "pinned": (dialogs.SQL_PINNED, (7, 0)),
-    "pins": (dialog_pins.SQL_PINS, (7, 0)),
-    "folders": (dialog_pins.SQL_FOLDERS, (7, [1, 1], [8, 9])),
+    "places": (dialog_pins.SQL_PLACES, (7, [1, 1], [8, 9])),
+    "lock_places": (dialog_pins.SQL_LOCK_PLACES, (7, [1, 1], [8, 9])),
     "set_pins": (dialog_pins.SQL_SET_PINS, (7, [1, 1], [8, 9], [2, 1])),
     "move": (folders.SQL_MOVE, (7, [1, 1], [8, 9], [1, 0])),
     "mark": (unread_marks.SQL_MARK, (7, 1, 9)),
@@ -72,7 +72,6 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
 }
 OWN_INDEX = {
     "archive": "dialogs_p.._owner_user_id_top_date_top_box_id_idx",
-    "pins": "dialogs_p.._owner_user_id_folder_id_pinned_order_idx",
     "marked": "dialogs_p.._owner_user_id_peer_type_peer_id_idx",
 }
 """Statements that read only the few rows that an index of their own holds."""
@@ -114,6 +113,6 @@ async def test_plans(full_store: Store) -> None:
         assert not scans_of(plan), name
         assert plan[0]["Conflict Resolution"] == "UPDATE", name
     overtaken = await explain(
-        full_store, events.SQL_OVERTAKEN, [7, 8], [195, 190], [5, 0], [13, 14], [13, 16]
+        full_store, events.SQL_OVERTAKEN, [7, 8], [195, 190], [5, 0], [1 << 13, 7 << 14]
     )
     assert not [scan for scan in scans_of(overtaken) if scan["Node Type"] == "Seq Scan"]

@@ -33,6 +33,7 @@ BUCKET = bucket_of(7)
 KEYS = ([7, 8], [1, 2])
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "existing": (deletes.SQL_EXISTING, (7, [1, 2])),
+    "empty": (deletes.SQL_EMPTY, CHAT),
     "newest": (deletes.SQL_NEWEST, (*CHAT, 100, 1001)),
     "unseen": (contents.SQL_UNSEEN, (7, [1, 2])),
     "seen": (contents.SQL_SEEN, (7, [1, 2])),

@@ -29,6 +29,7 @@ def _edit(event: Event, box: MessageBox | None, views: Views) -> list[types.Type
 
 
 @converts(EventKind.DELETE_MESSAGES)
+@converts(EventKind.CHATS_DELETED)
 def _delete(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
     """Behind the deletion stands, without a pts of its own, what it leaves unread: a client that never had
     the messages cannot know how many of them were counted. And of chats that went with their last message,
@@ -61,6 +62,7 @@ def _delete(event: Event, box: MessageBox | None, views: Views) -> list[types.Ty
 
 
 @names(EventKind.DELETE_MESSAGES)
+@names(EventKind.CHATS_DELETED)
 def _unread_chats(payload: Mapping[str, Any]) -> list[int]:
     chats = [*payload.get("unread", ()), *payload.get("removed", ())]
     return [chat[1] for chat in chats if chat[0] == PeerType.USER]
