@@ -7,8 +7,9 @@ refused by one of the names in `REFUSALS`, and nothing may have changed.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Replica
@@ -31,6 +32,8 @@ REFUSALS: Final = frozenset(
         "MESSAGE_NOT_MODIFIED",
         "PEER_HISTORY_EMPTY",
         "PEER_ID_INVALID",
+        "PHONE_CODE_EXPIRED",
+        "PHONE_NUMBER_OCCUPIED",
         "QUOTE_TEXT_INVALID",
         "REPLY_MESSAGE_ID_INVALID",
         "USERNAME_NOT_MODIFIED",
@@ -41,24 +44,74 @@ REFUSALS: Final = frozenset(
 )
 """What may be answered to a call whose ground other calls have changed."""
 
+WEIGHTS: Final = {
+    "send": 22,
+    "schedule": 5,
+    "forward": 6,
+    "edit": 7,
+    "delete": 6,
+    "delete_history": 1,
+    "read": 9,
+    "read_contents": 2,
+    "pin": 5,
+    "unpin_all": 1,
+    "mark": 2,
+    "draft": 3,
+    "arrange": 3,
+    "filters": 2,
+    "block": 3,
+    "contacts": 4,
+    "profile": 3,
+    "phone": 1,
+    "privacy": 2,
+    "notify": 2,
+    "ttl": 2,
+    "scheduled": 3,
+    "ask": 3,
+}
+"""How often each of the calls below is chosen."""
+
+CODE: Final = "12345"
+"""The login code of every account."""
+
 WORDS: Final = ("hello", "where are you", "привет", "你好吗", "fine 🙂", "see you", "x" * 30)
+
+
+@dataclass(frozen=True)
+class ChangePhone:
+    """Taking another number: a code is sent to it and given back, by two calls."""
+
+    phone: str
+
+    CONSTRUCTOR_NAME: ClassVar = "account.changePhone"
+
+    async def by(self, device: Device) -> Any:
+        """Returns the answer to the second call.
+
+        Raises:
+            Refused: one of them is answered by rpc_error.
+        """
+        sent = await device.call(
+            f.account.SendChangePhoneCode(phone_number=self.phone, settings=t.CodeSettings())
+        )
+        return await device.call(
+            f.account.ChangePhone(
+                phone_number=self.phone, phone_code_hash=sent.phone_code_hash, phone_code=CODE
+            )
+        )
 
 
 class Chooser:
     """Makes calls for a device out of what it knows."""
 
-    def __init__(self, choose: random.Random, now: Callable[[], int]) -> None:
+    def __init__(
+        self, choose: random.Random, now: Callable[[], int], weights: Mapping[str, int] = WEIGHTS
+    ) -> None:
         self._choose = choose
         self._now = now
         self._made: list[Callable[[Device, Replica, list[Device]], Any]] = []
-        for weight, make in (
-            (22, self.send), (5, self.schedule), (6, self.forward), (7, self.edit), (6, self.delete),
-            (1, self.delete_history), (9, self.read), (2, self.read_contents), (5, self.pin),
-            (1, self.unpin_all), (2, self.mark), (3, self.draft), (3, self.arrange), (2, self.filters),
-            (3, self.block), (4, self.contacts), (3, self.profile), (2, self.privacy), (2, self.notify),
-            (2, self.ttl), (3, self.scheduled), (3, self.ask),
-        ):  # fmt: skip
-            self._made += [make] * weight
+        for name, weight in weights.items():
+            self._made += [getattr(self, name)] * weight
 
     def call(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
         """Returns a call that this device could make now."""
@@ -289,6 +342,9 @@ class Chooser:
                 f.account.UpdateBirthday(birthday=day if self._flag(0.7) else None),
             ]
         )
+
+    def phone(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
+        return ChangePhone(f"1555000{self._choose.randrange(8)}")
 
     def privacy(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
         key = self._choose.choice(

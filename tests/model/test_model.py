@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import uvloop
 
 from tests.model.world import run
 
@@ -10,8 +11,8 @@ STEPS = 300  # a taste; `make soak` runs thousands with random seeds
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_pushes_differences_and_fresh_logins_agree(
+def test_pushes_differences_and_fresh_logins_agree(
     postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int
 ) -> None:
-    done = await run(postgres_dsn, redis_url, redis_prefix, seed, STEPS)
+    done = uvloop.run(run(postgres_dsn, redis_url, redis_prefix, seed, STEPS))
     assert len(done) > 30, sorted(done)

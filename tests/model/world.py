@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -21,13 +22,15 @@ import redis.asyncio
 from telesrv import tl
 from telesrv.clock import FakeClock
 from telesrv.domain.errors import Unavailable
+from telesrv.domain.updates import EventKind
 from telesrv.domain.users import ClientInfo
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import Push
 from telesrv.store import Store, StoreConfig
 from telesrv.tl import functions, types
-from tests.model.actions import REFUSALS, Chooser
-from tests.rpc.chats import Device, Refused, Replica, Server, Sessions, fresh, same
+from tests.model.actions import CODE, REFUSALS, WEIGHTS, ChangePhone, Chooser
+from tests.rpc.arranged import Compared, differing
+from tests.rpc.chats import Device, Refused, Replica, Server, Sessions, compared, fresh
 
 ACCOUNTS = 4
 FLOOD, BUSY = 420, 500
@@ -38,8 +41,15 @@ SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 CHECKED_EVERY = 100
-REMEMBERED = 40
-"""How many of the last actions a failure tells of."""
+LAST_EVENTS = """
+SELECT pts, kind, peer_id, box_id, payload::text FROM user_update_events WHERE user_id = $1
+ORDER BY pts DESC LIMIT $2
+"""
+KINDS = """
+SELECT DISTINCT kind FROM user_update_events
+"""
+REMEMBERED = 100
+"""How many of the last actions, and of the last events of an account, a failure tells of."""
 
 
 @dataclass
@@ -58,7 +68,9 @@ class Known:
             self.replica.arranged.bars.clear()  # they depend on it: a client asks for them again
         if isinstance(update, types.UpdateUserName) and update.user_id == self.replica.user_id:
             names = tuple(one.username for one in update.usernames)
-            self.name = (update.first_name, update.last_name, names)
+            self.name = (update.first_name, update.last_name, names, self.name[-1])
+        if isinstance(update, types.UpdateUserPhone) and update.user_id == self.replica.user_id:
+            self.name = (*self.name[:-1], update.phone)
 
 
 class Follower(Replica):
@@ -78,50 +90,36 @@ async def follower(device: Device, everybody: list[Device]) -> Follower:
     book = (await device.call(functions.contacts.GetContacts(hash=0))).contacts
     [me] = await device.call(functions.users.GetUsers(id=[types.InputUserSelf()]))
     usernames = (me.username,) if me.username else ()
+    shown = {device.user_id, *replica.read_inbox, *(entry.user_id for entry in book)}
+    replica.names = {user_id: name for user_id, name in replica.names.items() if user_id in shown}
     replica.known = Known(
         replica,
         {entry.user_id: entry.mutual for entry in book},
-        (me.first_name, me.last_name or "", usernames),
+        (me.first_name, me.last_name or "", usernames, me.phone),
     )
     for key in ("StatusTimestamp", "PhoneNumber", "Forwards", "About", "Birthday"):
         rules = await device.call(functions.account.GetPrivacy(key=getattr(types, f"InputPrivacyKey{key}")()))
         replica.privacy[f"PrivacyKey{key}"] = rules.rules
     targets: list[Any] = [types.InputNotifyUsers()]
     targets += [types.InputNotifyPeer(peer=device.peer(one)) for one in everybody]
-    shown: list[Any] = [types.NotifyUsers()]
-    shown += [types.NotifyPeer(peer=types.PeerUser(user_id=one.user_id)) for one in everybody]
-    for target, peer in zip(targets, shown, strict=True):
+    named: list[Any] = [types.NotifyUsers()]
+    named += [types.NotifyPeer(peer=types.PeerUser(user_id=one.user_id)) for one in everybody]
+    for target, peer in zip(targets, named, strict=True):
         settings = await device.call(functions.account.GetNotifySettings(peer=target))
         replica.notify[repr(peer)] = settings
     return replica
 
 
-def agree(followed: Follower, asked: Follower) -> None:
-    """Asserts that following the updates and asking afresh come to the same."""
-    same(followed, asked)
+def compared_all(followed: Follower, asked: Follower) -> Iterator[Compared]:
+    """Yields what following the updates and asking afresh must know alike."""
+    yield from compared(followed, asked)
     if followed.known.contacts_changed:  # a client reads the address book again then
         followed.known.contacts, followed.known.contacts_changed = asked.known.contacts, False
-    assert followed.known.contacts == asked.known.contacts
-    assert followed.known.name == asked.known.name
-    assert followed.privacy == asked.privacy
+    yield "contacts", followed.known.contacts, asked.known.contacts
+    yield "name", followed.known.name, asked.known.name
+    yield "privacy", followed.privacy, asked.privacy
     known = {peer: settings for peer, settings in followed.notify.items() if peer in asked.notify}
-    assert known == asked.notify
-
-
-def differing(one: Any, other: Any, path: str = "") -> list[str]:
-    """Returns what differs, one line each, for whoever has to find out why."""
-    if one == other:
-        return []
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-        return [f"{path}[{key}]: {one.get(key)!r} instead of {other.get(key)!r}" for key in keys]
-    if hasattr(one, "__dataclass_fields__"):
-        found = [
-            differing(getattr(one, name), getattr(other, name), f"{path}.{name}")
-            for name in one.__dataclass_fields__
-        ]
-        return [line for lines in found for line in lines]
-    return [f"{path}: {one!r} instead of {other!r}"]
+    yield "notify", known, asked.notify
 
 
 @dataclass
@@ -155,16 +153,28 @@ class Living:
 class World:
     """What the model test drives."""
 
-    def __init__(self, servers: list[Server], seed: int, connection: Any, prefix: str, breaker: Any) -> None:
+    def __init__(
+        self,
+        servers: list[Server],
+        seed: int,
+        connection: Any,
+        prefix: str,
+        breaker: Any,
+        weights: Mapping[str, int] = WEIGHTS,
+        accounts: int = ACCOUNTS,
+    ) -> None:
+        self._accounts = accounts
         self.servers = servers
         self.clock = servers[0].clock
         self.choose = random.Random(seed)
-        self.chooser = Chooser(self.choose, lambda: int(self.clock.time()))
+        self.chooser = Chooser(self.choose, lambda: int(self.clock.time()), weights)
         self.devices: list[Living] = []
         self.told: dict[int, Follower] = {}
         self.asked: dict[int, Follower] = {}
         self.log: list[str] = []
         self.done: dict[str, int] = {}
+        self.steps = 0
+        self._calls = 0
         self._connection = connection
         self._prefix = prefix
         self._breaker = breaker
@@ -174,7 +184,7 @@ class World:
         keys, first = count(101), self.servers[0]
         users = [
             await first.store.accounts.sign_up(str(15_550_000 + number), f"Name {number}")
-            for number in range(ACCOUNTS)
+            for number in range(self._accounts)
         ]
         devices = []
         for user in users:
@@ -187,13 +197,13 @@ class World:
             for _ in range(number):
                 await device.send(device, "so that the ids differ")
         await self._pushes()
-        self.devices = [Living(device, await follower(device, self.everybody)) for device in devices]
-        for device in self.everybody:
-            self.told[device.user_id] = await follower(device, self.everybody)
-            self.asked[device.user_id] = await follower(device, self.everybody)
+        known = {device.user_id: await follower(device, self.everybody) for device in self.everybody}
+        self.devices = [Living(device, deepcopy(known[device.user_id])) for device in devices]
+        self.told, self.asked = deepcopy(known), known
 
     async def step(self) -> None:
         """Does one thing: a call or several at once, or what happens to devices, processes and stores."""
+        self.steps += 1
         chance = self.choose.random()
         if chance < 0.04:
             await self._toggle(self.choose.choice(self.devices))
@@ -218,38 +228,58 @@ class World:
         for living in self.devices:
             if not living.there:
                 await self._toggle(living)
-        for number, device in enumerate(self.everybody):
-            mine = [living for living in self.devices if living.device.user_id == device.user_id]
-            asking = self.choose.choice(mine).device
-            new = await follower(asking, self.everybody)
-            await self.asked[device.user_id].catch_up(asking, pts_limit=self.choose.choice([None, 3, 100]))
-            for way, replica in (
-                ("asked", self.asked[device.user_id]),
-                ("told", self.told[device.user_id]),
-                *((f"device {living.device.caller.auth_key_id}", living.replica) for living in mine),
-            ):
-                self._note(f"comparing {way} of account {number} ({device.user_id})")
-                try:
-                    agree(replica, new)
-                except AssertionError as error:
-                    raise AssertionError("\n".join([str(error), *differing(replica, new)])) from error
+        asking = [self.choose.choice(self._of(device.user_id)).device for device in self.everybody]
+        known = await asyncio.gather(*(follower(device, self.everybody) for device in asking))
+        for device, new in zip(asking, known, strict=True):
+            asked = self.asked[device.user_id]
+            await asked.catch_up(device, pts_limit=self.choose.choice([None, 3, 100]))
+            ways = {"asked": asked, "told": self.told[device.user_id]}
+            ways |= {
+                f"device {living.device.caller.auth_key_id}": living.replica
+                for living in self._of(device.user_id)
+            }
+            for way, replica in ways.items():
+                if different := differing(compared_all(replica, new)):
+                    told = [f"{way} of {device.user_id}:", *different, *await self._events_of(device.user_id)]
+                    raise AssertionError("\n".join(told))
         accounts, gaps = await self.servers[0].store.gaps.find()
-        assert gaps == [] and accounts >= ACCOUNTS
+        assert gaps == [] and accounts >= self._accounts
+
+    async def kinds(self) -> set[EventKind]:
+        """Returns the kinds of all events that were logged."""
+        return {EventKind(row["kind"]) for row in await self._breaker.fetch(KINDS)}
+
+    async def _events_of(self, user_id: int) -> list[str]:
+        """Returns the last events of an account, one line each, for whoever has to find out what happened."""
+        rows = await self._breaker.fetch(LAST_EVENTS, user_id, REMEMBERED)
+        return [
+            f"{row['pts']} {EventKind(row['kind']).name} {row['peer_id']} {row['box_id']} {row['payload']}"
+            for row in reversed(rows)
+        ]
+
+    def _of(self, user_id: int) -> list[Living]:
+        return [living for living in self.devices if living.device.user_id == user_id]
 
     async def _call(self, living: Living | None = None) -> None:
         living = living or self.choose.choice(self.devices)
         method = self.chooser.call(living.device, living.replica, self.everybody)
         name = method.CONSTRUCTOR_NAME
-        self._note(f"{living.device.user_id}/{living.device.caller.auth_key_id} {method}")
+        self._calls += 1
+        number = self._calls
+        self._note(f"call {number} {living.device.user_id}/{living.device.caller.auth_key_id} {method}")
         try:
-            answer = await living.device.call(method)
+            if isinstance(method, ChangePhone):
+                answer = await method.by(living.device)
+            else:
+                answer = await living.device.call(method)
         except Refused as error:
-            self._note(f"  refused: {error}")
+            self._note(f"call {number} refused: {error}")
             if error.code == BUSY:
                 living.there = False  # whatever became of the call
             else:
                 assert error.type in REFUSALS or error.code == FLOOD, error
             return
+        self._note(f"call {number} answered")
         self.done[name] = self.done.get(name, 0) + 1
         for pts, pts_count in _moves(answer):
             living.answered.update(range(pts - pts_count + 1, pts + 1))
@@ -261,6 +291,11 @@ class World:
         asking = self.choose.choice(self.devices).device
         asked = self.asked[asking.user_id]
         await asyncio.gather(*calls, asked.catch_up(asking, pts_limit=self.choose.choice([None, 2])))
+
+    async def race(self, calls: int) -> None:
+        """Makes several calls at once, of all devices."""
+        self.steps += 1
+        await asyncio.gather(*(self._call(self.choose.choice(self.devices)) for _ in range(calls)))
 
     async def _break(self) -> None:
         """Makes several calls at once and breaks off some, or all that PostgreSQL was doing for them."""
@@ -366,6 +401,7 @@ async def processes(
         min_conns=1,
         max_conns=6,
         message_rate_limit=0,
+        dev_auth_code=CODE,
     )
     stores: list[Store] = []
     try:
@@ -381,28 +417,61 @@ async def processes(
             await store.close()
 
 
+@asynccontextmanager
+async def opened(
+    postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int, **settings: Any
+) -> AsyncIterator[World]:
+    """A world with its accounts, over two processes.
+
+    Raises:
+        AssertionError: something failed within; it tells the seed, how far it came and the last actions.
+    """
+    connection = redis.asyncio.Redis.from_url(redis_url)
+    breaker = await asyncpg.connect(postgres_dsn)
+    try:
+        async with processes(postgres_dsn, redis_url, redis_prefix) as servers:
+            world = World(servers, seed, connection, redis_prefix, breaker, **settings)
+            try:
+                await world.populate()
+                yield world
+            except Exception as error:
+                told = "\n".join([f"seed {seed}, step {world.steps}: {error!r}", str(error), *world.log])
+                raise AssertionError(told) from error
+    finally:
+        await breaker.close()
+        await connection.aclose()
+
+
 async def run(postgres_dsn: str, redis_url: str, redis_prefix: str, seed: int, steps: int) -> dict[str, int]:
     """Runs the model; returns how often each method succeeded.
 
     Raises:
-        AssertionError: something disagreed; it tells the seed and the last actions.
+        AssertionError: as `opened`.
     """
-    connection = redis.asyncio.Redis.from_url(redis_url)
-    breaker = await asyncpg.connect(postgres_dsn)
-    world: World | None = None
-    step = 0
-    try:
-        async with processes(postgres_dsn, redis_url, redis_prefix) as servers:
-            world = World(servers, seed, connection, redis_prefix, breaker)
-            await world.populate()
-            for step in range(1, steps + 1):
-                await world.step()
-                if step % CHECKED_EVERY == 0 or step == steps:
-                    await world.check()
-            return world.done
-    except Exception as error:
-        told = "\n".join(world.log) if world is not None else ""
-        raise AssertionError(f"seed {seed}, step {step}: {error}\n{told}") from error
-    finally:
-        await breaker.close()
-        await connection.aclose()
+    async with opened(postgres_dsn, redis_url, redis_prefix, seed) as world:
+        for step in range(1, steps + 1):
+            await world.step()
+            if step % CHECKED_EVERY == 0 or step == steps:
+                await world.check()
+        return world.done
+
+
+async def race(
+    postgres_dsn: str,
+    redis_url: str,
+    redis_prefix: str,
+    seed: int,
+    rounds: int,
+    calls: int,
+    weights: Mapping[str, int],
+) -> set[EventKind]:
+    """Makes calls of some kinds at once, several rounds of it; returns the kinds of events that came of it.
+
+    Raises:
+        AssertionError: as `opened`.
+    """
+    async with opened(postgres_dsn, redis_url, redis_prefix, seed, weights=weights, accounts=2) as world:
+        for _ in range(rounds):
+            await world.race(calls)
+            await world.check()
+        return await world.kinds()
