@@ -20,7 +20,7 @@ from rich.progress import Progress
 
 from loadtest import floor
 from loadtest.report import Bar, LoadSettings, Report, quiet_collector
-from loadtest.world import FIRST_USER, add_accounts, messages, open_store, scratch_servers
+from loadtest.world import FIRST_USER, add_accounts, deliver, messages, open_store, scratch_servers
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.peers import Peer
@@ -259,8 +259,7 @@ class MixedLoad:
         own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
         while due := await outbox.wait(0.1, own) or await outbox.due(own) or not self._stop.is_set():
             for bucket in sorted(due) if not isinstance(due, bool) else ():
-                while rows := await outbox.claim(bucket):
-                    await outbox.done(rows)
+                async for rows in deliver(self._store, bucket):
                     self._pushes += len(rows)
                     self._pushed.update((row.target_user_id, row.pts) for row in rows)
 

@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from loadtest import floor, mixed, one_by_one, search
 from loadtest.report import Bar, Level, LoadSettings, Report, print_report, quiet_collector
 from loadtest.report import as_json as report_as_json
-from loadtest.world import FIRST_USER, SHIFT, add_accounts, messages, open_store, scratch_servers
+from loadtest.world import FIRST_USER, SHIFT, add_accounts, deliver, messages, open_store, scratch_servers
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.updates import OUTBOX_BUCKETS
 from telesrv.store import Store
@@ -164,11 +164,7 @@ class StoreLoad:
             own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
             while due := await outbox.due(own):
                 for bucket in sorted(due):
-                    while claimed := await outbox.claim(bucket):
-                        await outbox.done(claimed)
-                        claims.append(len(claimed))
-                        if len(claimed) < self._store.config.outbox_batch:
-                            break
+                    claims.extend([len(claimed) async for claimed in deliver(self._store, bucket)])
 
         with quiet_collector():
             async with self._bar(f"drain, {title}", len(rows), lambda: sum(claims)):
@@ -211,8 +207,7 @@ class StoreLoad:
             own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
             while not (stop.is_set() and pushed >= 2 * len(requests)):
                 for bucket in sorted(await outbox.wait(0.1, own) or await outbox.due(own)):
-                    while rows := await outbox.claim(bucket):
-                        await outbox.done(rows)
+                    async for rows in deliver(self._store, bucket):
                         pushed += len(rows)
                         delivered.update((row.target_user_id, row.pts) for row in rows)
 

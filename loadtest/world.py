@@ -22,6 +22,7 @@ from redis.asyncio import Redis
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import Entity, SendRequest
 from telesrv.domain.peers import Peer
+from telesrv.domain.updates import OutboxRow
 from telesrv.platform import EmbeddedServers, migrate
 from telesrv.store import Store, StoreConfig
 from telesrv.store.ids import Want
@@ -30,6 +31,16 @@ FIRST_USER = 10_000_000
 SHIFT = 1_000_000_000
 """From an account to the one that stands for it in the floor."""
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "nobody", "looks"]
+
+
+async def deliver(store: Store, bucket: int) -> AsyncIterator[list[OutboxRow]]:
+    """Claims and ends what a bucket owes as the dispatcher does, until a claim is not full."""
+    rows: list[OutboxRow] | None = None
+    while rows is None or len(rows) >= store.config.outbox_batch:
+        rows = await store.outbox.claim(bucket)
+        if rows:
+            await store.outbox.done(rows)
+            yield rows
 
 
 @asynccontextmanager
