@@ -1,9 +1,9 @@
 -- What an account arranges in its list of chats: pins, archive, filters, drafts; and notes on its contacts.
 
--- bar_hidden: the owner closed the action bar of the chat. chat_left: the owner removed a chat with the other side, which may
--- still have its own. note: what the owner wrote about the contact.
+-- bar_hidden: the owner closed the action bar of the chat. chat_kept: the other side may have a chat of which the owner
+-- has none: the owner removed it, or blocked the other side. note: what the owner wrote about the contact.
 ALTER TABLE contacts ADD COLUMN bar_hidden boolean NOT NULL DEFAULT false;
-ALTER TABLE contacts ADD COLUMN chat_left boolean NOT NULL DEFAULT false;
+ALTER TABLE contacts ADD COLUMN chat_kept boolean NOT NULL DEFAULT false;
 ALTER TABLE contacts ADD COLUMN note text NOT NULL DEFAULT '';
 ALTER TABLE contacts ADD COLUMN note_entities jsonb;
 

@@ -38,6 +38,11 @@ FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[])
 ORDER BY owner_user_id, peer_type, peer_id
 ON CONFLICT DO NOTHING RETURNING peer_id
 """
+# Notes that those who are blocked may have chats of which the owner has none: they may write all the same.
+SQL_KEEP_CHATS: Final = """
+UPDATE contacts SET chat_kept = true
+WHERE owner_user_id = $1 AND contact_user_id = ANY($2::bigint[]) AND NOT chat_kept
+"""
 # Unblocks peers; those that were not blocked are missing from the answer.
 SQL_UNBLOCK: Final = """
 DELETE FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
@@ -166,6 +171,7 @@ class BlockStore:
         if {user_id for user_id in user_ids if depends_on_block(own[user_id], rules)} != change.bars:
             raise BarsMovedError
         if change.blocked:
+            await conn.execute(SQL_KEEP_CHATS, owner, user_ids)
             kinds = [int(PeerType.USER)] * len(user_ids)
             done = await conn.fetch(SQL_BLOCK, owners, kinds, user_ids, [now] * len(user_ids))
         else:

@@ -100,10 +100,10 @@ WITH removed AS (
     RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.folder_id, d.pinned_order > 0 AS pinned,
         d.unread_mark
 ), noted AS (
-    INSERT INTO contacts (owner_user_id, contact_user_id, chat_left)
+    INSERT INTO contacts (owner_user_id, contact_user_id, chat_kept)
     SELECT owner_user_id, peer_id, true FROM removed WHERE peer_type = 1 AND peer_id <> owner_user_id
     ORDER BY owner_user_id, peer_id
-    ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET chat_left = true
+    ON CONFLICT (owner_user_id, contact_user_id) DO UPDATE SET chat_kept = true
 )
 SELECT owner_user_id, peer_type, peer_id, folder_id, pinned, unread_mark FROM removed
 """

@@ -74,9 +74,15 @@ SELECT c.owner_user_id, c.peer_id
 FROM unnest($1::bigint[], $2::bigint[]) AS q(owner_user_id, peer_id)
 JOIN contact_blocks c ON c.owner_user_id = q.owner_user_id AND c.peer_type = 1 AND c.peer_id = q.peer_id
 """
-# Who has the owner in the address book, or may have kept a chat that the owner left.
+# Who has the owner in the address book, or may have a chat of which the owner has none.
 SQL_KNOWN_TO: Final = """
-SELECT contact_user_id FROM contacts WHERE owner_user_id = $1 AND (listed_by OR chat_left) LIMIT $2
+SELECT contact_user_id, listed_by FROM contacts
+WHERE owner_user_id = $1 AND (listed_by OR chat_kept) LIMIT $2
+"""
+# Which of some accounts have a private chat with another.
+SQL_WITH_CHAT: Final = """
+SELECT d.owner_user_id FROM unnest($1::bigint[]) AS q(owner)
+JOIN dialogs d ON d.owner_user_id = q.owner AND d.peer_type = 1 AND d.peer_id = $2
 """
 # Who the owner's newest private chats are with.
 SQL_NEWEST_PEERS: Final = """
@@ -169,14 +175,18 @@ class UserStore:
 
     async def audience(self, user_id: int, most: int = MAX_AUDIENCE) -> list[int]:
         """Returns who has the account before their eyes: for a chat, the latest first, or by their address
-        book, or for a chat that this side has deleted.
+        book, or for a chat that this side has not.
 
         Bounded: what these are told at once the rest learn when they ask next.
         """
         rows = await self._pool.fetch(SQL_NEWEST_PEERS, user_id, MAX_CHAT_AUDIENCE)
         found = dict.fromkeys(row["peer_id"] for row in rows)
         rows = await self._pool.fetch(SQL_KNOWN_TO, user_id, most)
-        found.update(dict.fromkeys(row["contact_user_id"] for row in rows))
+        found.update(dict.fromkeys(row["contact_user_id"] for row in rows if row["listed_by"]))
+        # Whose side alone has a chat, if it has: others must not learn that the account knows of them.
+        if unsure := [row["contact_user_id"] for row in rows if row["contact_user_id"] not in found]:
+            rows = await self._pool.fetch(SQL_WITH_CHAT, unsure, user_id)
+            found.update(dict.fromkeys(row["owner_user_id"] for row in rows))
         return [viewer for viewer in found if viewer not in (user_id, SERVICE_USER_ID)][:most]
 
     async def to_be_told(self, user_id: int) -> list[int]:

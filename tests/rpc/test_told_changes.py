@@ -204,6 +204,23 @@ async def test_those_of_late_are_told_when_there_are_too_many(
     assert told == [[], [], [EventKind.USER_CHANGED], [EventKind.USER_CHANGED], []]
 
 
+async def test_the_other_side_of_a_chat_that_was_left_or_never_came_is_told(server: Server) -> None:
+    ada, bob, cid, eve = [await server.account(name) for name in ("Ada", "Bob", "Cid", "Eve")]
+    await bob.send(ada)
+    await ada.call(functions.messages.DeleteHistory(peer=ada.peer(bob), max_id=0))
+    for stranger in (cid, eve):
+        await ada.call(functions.contacts.Block(id=ada.peer(stranger)))
+    await cid.send(ada, "does not arrive")
+    places = [await device.pts() for device in (bob, cid, eve)]
+    await rename(server, ada)
+    for stranger in (cid, eve):
+        await ada.call(functions.contacts.Unblock(id=ada.peer(stranger)))
+    await take_username(server, ada)
+    told = [await kinds(device, pts) for device, pts in zip((bob, cid, eve), places, strict=True)]
+    twice = [EventKind.USER_CHANGED] * 2
+    assert told == [twice, twice, []], "Eve does not learn that Ada knows of her"
+
+
 async def test_nobody_is_told_who_is_gone_or_the_service(server: Server) -> None:
     ada, bob = await server.account("Ada"), await server.account("Bob")
     await ada.send(bob)
