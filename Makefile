@@ -5,13 +5,14 @@ PY := $(VENV)/bin/python
 CLIENTS := .venv-clients
 KURIGRAM := kurigram==2.2.26
 PYROGRAM := pyrogram==2.0.106
+PHONENUMBERS := phonenumbers==9.0.43
 
 # The interpreter that the environments are made with: the first one that is new enough.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help run migrate test test-clients test-tdesktop test-processes soak load fuzz fmt check check-gen gen facts clients
+.PHONY: help run migrate test test-clients test-tdesktop test-processes soak load fuzz fmt check check-gen gen facts countries clients
 
 help: ## this list
 	@echo 'telesrv: a chat server that Telegram clients can talk to.'
@@ -69,6 +70,10 @@ check-gen: $(VENV)/.dev ## is the generated code what the facts say?
 
 gen: $(VENV)/.dev ## generate the TL classes from the committed facts
 	$(PY) -m tools.gen
+
+countries: $(VENV)/.dev ## write the list of countries and calling codes anew (network)
+	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade --target build/countries '$(PHONENUMBERS)'
+	PYTHONPATH=build/countries $(PY) -m tools.countries
 
 facts: $(VENV)/.dev ## collect the facts anew from the package registries (network)
 	$(PY) -m tools.facts

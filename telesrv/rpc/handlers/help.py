@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from telesrv.rpc.convert.config import config_to_tl
+from telesrv.rpc.convert.countries import countries_to_tl
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -39,12 +40,15 @@ async def get_app_config(ctx: Context, request: functions.help.GetAppConfig) -> 
     return types.help.AppConfig(hash=APP_CONFIG_HASH, config=types.JsonObject(value=[]))
 
 
-@handler(functions.help.GetCountriesList, before_login=True, stub=True)
+@handler(functions.help.GetCountriesList, before_login=True)
 async def get_countries_list(
     ctx: Context, request: functions.help.GetCountriesList
-) -> types.help.CountriesList:
-    """Answers no country: clients have a list of their own."""
-    return types.help.CountriesList(countries=[], hash=0)
+) -> types.help.TypeCountriesList:
+    """Answers the countries with their calling codes, by English names whatever the language."""
+    countries = countries_to_tl()
+    if request.hash == countries.hash:
+        return types.help.CountriesListNotModified()
+    return countries
 
 
 @handler(functions.help.GetAppUpdate, before_login=True)
