@@ -128,16 +128,35 @@ async def test_pages_and_bounds(server: Server) -> None:
     assert {m.id for m in mine.messages} | {m.id for m in theirs.messages} == set(numbers)
     assert all(m.out for m in mine.messages) and not any(m.out for m in theirs.messages)
     found: list[int] = []
-    rate: int | None = 0
-    offset = 0
-    while True:
-        answer = await search_all(ada, "word", limit=5, offset_rate=rate, offset_id=offset)
+    rate = offset = 0
+    while (answer := await search_all(ada, "word", limit=5, offset_rate=rate, offset_id=offset)).messages:
         found += [message.id for message in answer.messages]
-        rate, offset = getattr(answer, "next_rate", None), answer.messages[-1].id
-        if rate is None:
-            break
+        rate, offset = answer.next_rate, answer.messages[-1].id
     assert found == numbers
     assert (await search(ada, bob)).messages[0].message == "between"
+
+
+async def test_all_chats_are_searched_by_author_and_by_kind(server: Server) -> None:
+    ada, bob, eve = await server.account(), await server.account("Bob"), await server.account("Eve")
+    await ada.send(bob, "to Bob")
+    sent = await ada.send(eve, "to Eve, https://example.org")
+    await eve.send(ada, "from Eve")
+    pin = functions.messages.UpdatePinnedMessage(peer=ada.peer(eve), id=sent.id)
+    await ada.call(pin)
+    everywhere, pinned = types.InputPeerEmpty(), types.InputMessagesFilterPinned()
+    mine = await search(ada, everywhere, "", from_id=types.InputPeerSelf())
+    assert texts(mine) == ["to Eve, https://example.org", "to Bob"]
+    assert texts(await search(ada, everywhere, "", from_id=ada.peer(eve))) == ["from Eve"]
+    assert texts(await search(ada, everywhere, "to", from_id=types.InputPeerSelf())) == texts(mine)
+    for q, filter_ in (("", pinned), ("eve", pinned), ("", types.InputMessagesFilterUrl())):
+        found = ["to Eve, https://example.org"]
+        assert texts(await search(ada, everywhere, q, filter=filter_)) == found
+        assert texts(await search_all(ada, q, filter=filter_)) == found
+    for q in ("bob", "from"):
+        assert texts(await search(ada, everywhere, q, filter=pinned)) == []
+        assert texts(await search_all(ada, q, filter=pinned)) == []
+    with pytest.raises(Refused, match="400 PEER_ID_INVALID"):
+        await search(ada, everywhere)
 
 
 async def test_filters_folders_and_counters(server: Server) -> None:

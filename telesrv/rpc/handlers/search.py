@@ -140,7 +140,12 @@ def _is_pinned_match(asked: SearchRequest, box: MessageBox) -> bool:
 
 
 async def _answer(ctx: Context, found: Found, peer: Peer | None, *, rated: bool = False) -> object:
-    """Returns what was found, with its accounts; *rated*: with the rate by which the next page is asked."""
+    """Returns what was found, with its accounts.
+
+    Args:
+        rated: with the rate by which the next page is asked for; on the last page too, since there are
+            clients that ask once more by whatever stands there.
+    """
     users = await shown_users(ctx, user_ids_of(found.boxes) | ({peer.id} if peer is not None else set()))
     messages: list[types.TypeMessage] = [message_to_tl(box) for box in found.boxes]
     if len(messages) == found.total and not found.inexact:
@@ -148,7 +153,7 @@ async def _answer(ctx: Context, found: Found, peer: Peer | None, *, rated: bool 
     return types.messages.MessagesSlice(
         inexact=found.inexact,
         count=max(found.total, len(messages)),
-        next_rate=found.boxes[-1].date if rated and found.more and found.boxes else None,
+        next_rate=found.boxes[-1].date if rated and found.boxes else None,
         offset_id_offset=found.newer or None,
         messages=messages,
         topics=[],

@@ -251,6 +251,21 @@ class PyrogramPeer:
         peer = await self.client.resolve_peer(user_id)
         await self.client.invoke(raw.functions.messages.SendScheduledMessages(peer=peer, id=message_ids))
 
+    async def search(
+        self, user_id: int, query: str, from_me: bool = False, pinned: bool = False
+    ) -> list[str]:
+        options: dict[str, Any] = {"from_user": "me"} if from_me else {}
+        if pinned:
+            options["filter"] = pyrogram.enums.MessagesFilter.PINNED
+        found = self.client.search_messages(user_id, query, **options)
+        return [message.text async for message in found]
+
+    async def search_everywhere(self, query: str) -> list[str]:
+        return [message.text async for message in self.client.search_global(query)]
+
+    async def dialogs(self, from_archive: bool | None) -> list[int]:
+        return [dialog.chat.id async for dialog in self.client.get_dialogs(from_archive=from_archive)]
+
     async def rename(self, first_name: str, last_name: str) -> None:
         await self.client.update_profile(first_name=first_name, last_name=last_name)
 
