@@ -70,7 +70,7 @@ def prepare_sends(batches: Sequence[Sequence[SendRequest]]) -> list[SendBatch]:
             grants[want.user_id] = Grant(want.user_id, last, want.pts, last, want.box_ids)
         keys, args = id_columns(wants, {}, settled, now_ms=0)
         settled = [grant.note for grant in grants.values()]
-        _, columns, _ = rows_of(requests, live, grants, message_ids, 0)
+        _, columns, *_ = rows_of(requests, live, grants, message_ids, 0)
         prepared.append(SendBatch(look_up_columns(requests), keys, args, columns))
     return prepared
 

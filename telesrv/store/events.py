@@ -162,7 +162,7 @@ class EventLog:
             try:
                 async with self._pool.transaction() as connection:
                     result = await body(connection, writer)
-                    await self._in_order(connection, [event for event, _, _ in writer.rows])
+                    await self.in_order(connection, [event for event, _, _ in writer.rows])
                     writer.close(int(self._clock.time()))
                     await self.insert(connection, writer.rows)
             except (StaleCounter, OvertakenError, *REPEATABLE) as error:
@@ -257,7 +257,7 @@ class EventLog:
         self._metrics.noops(len(written))
         return len(written)
 
-    async def _in_order(self, connection: Connection, events: Sequence[Event]) -> None:
+    async def in_order(self, connection: Connection, events: Sequence[Event]) -> None:
         """Sees to it that of events that undo each other the later change has the later pts.
 
         Raises:

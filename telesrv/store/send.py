@@ -4,7 +4,8 @@ Guarantees: every request of the batch has its own outcome; a message is written
 dialogs, both events and both outbox rows or not at all; a batch that fails for no fault of a request is tried
 again whole, beginning with the look-up, so that a COMMIT whose answer was lost is found and not repeated. A
 draft that a message ends is gone with the message, in the same transaction, and one that was saved meanwhile
-stays: the look-up tells which one there is, and a message without a draft costs nothing more.
+stays: the look-up tells which one there is, and a message without a draft costs nothing more. So it is with a
+chat that comes back from the other side's archive.
 
 *Spec: Working with Updates*
 """
@@ -12,13 +13,14 @@ stays: the look-up tells which one there is, and a message without a draft costs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import asyncpg
 
 from telesrv.clock import Clock
+from telesrv.domain.dialogs import MAIN
 from telesrv.domain.errors import (
     DomainError,
     PeerBlocked,
@@ -29,26 +31,28 @@ from telesrv.domain.errors import (
 )
 from telesrv.domain.messages import SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
-from telesrv.domain.updates import bucket_of
+from telesrv.domain.privacy import AccountFlags
+from telesrv.domain.updates import Event, EventKind, bucket_of
+from telesrv.store.archive import SQL_BRING_BACK, ArchiveStore
 from telesrv.store.boxes import SQL_GET_MANY, box_from_row
-from telesrv.store.events import EventLog
+from telesrv.store.events import EventLog, OvertakenError, StaleCounter
 from telesrv.store.ids import Grant, Ids
-from telesrv.store.pool import REPEATABLE, Pool, Record
-from telesrv.store.send_rows import SQL_END_DRAFTS, SQL_WRITE, Verdict, rows_of, wants_of
+from telesrv.store.pool import REPEATABLE, Connection, Pool, Record
+from telesrv.store.send_rows import SQL_END_DRAFTS, SQL_WRITE, Return, Verdict, rows_of, wants_of
 
 Outcome = SentMessage | DomainError
 _TRIES: Final = 8
-_SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES, _BLOCKS, _DRAFT = 1, 2, 3, 4, 5, 6, 7
+_SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES, _BLOCKS, _DRAFT, _ARCHIVED = range(1, 9)
 _REACHES, _STOPS = Verdict(reaches=True), Verdict(reaches=False)
 
 # Looks up for a batch: what was sent before, which recipients exist, who is blocked, what is replied to,
-# where messages expire, who blocks, which drafts end.
+# where messages expire, who blocks, which drafts end, which recipients have the chat in the archive.
 SQL_LOOK_UP: Final = """
 SELECT 1 AS what, q.i, p.sender_box_id AS box_id, p.sender_pts AS pts, p.date, p.digest
 FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS q(i, sender, random_id)
 JOIN private_messages p ON p.sender_user_id = q.sender AND p.random_id = q.random_id
 UNION ALL
-SELECT 2, q.i, 0, 0, 0, NULL
+SELECT 2, q.i, u.flags, 0, 0, NULL
 FROM unnest($1::int[], $4::bigint[]) AS q(i, recipient)
 JOIN users u ON u.user_id = q.recipient
 WHERE NOT u.deleted
@@ -74,6 +78,11 @@ UNION ALL
 SELECT 7, q.i, 0, d.pts, 0, NULL
 FROM unnest($10::int[], $11::bigint[], $12::bigint[]) AS q(i, sender, recipient)
 JOIN dialog_drafts d ON d.owner_user_id = q.sender AND d.peer_type = 1 AND d.peer_id = q.recipient
+UNION ALL
+SELECT 8, q.i, 0, 0, 0, NULL
+FROM unnest($1::int[], $2::bigint[], $4::bigint[]) AS q(i, sender, recipient)
+JOIN dialogs d ON d.owner_user_id = q.recipient AND d.peer_type = 1 AND d.peer_id = q.sender
+WHERE d.folder_id = 1
 """
 
 
@@ -90,6 +99,8 @@ class PreparedSends:
     columns: list[Any]
     drafts: list[Any]
     """Those that end; empty when none does."""
+    returns: Sequence[Return] = ()
+    """The chats that come back from the archive."""
 
 
 class BatchWriter:
@@ -103,6 +114,7 @@ class BatchWriter:
         self._pool = pool
         self._ids = ids
         self._events = events
+        self._archive = ArchiveStore(pool)
         self._clock = clock
         self._wait_s = wait_s
 
@@ -126,11 +138,11 @@ class BatchWriter:
         grants = await self._ids.take(wants_of(requests, live), reseed=reseed)
         now_ms = int(self._clock.time() * 1000)
         try:
-            sent, columns, drafts = rows_of(requests, live, grants, self._ids.message_ids, now_ms)
+            sent, columns, drafts, returns = rows_of(requests, live, grants, self._ids.message_ids, now_ms)
         except BaseException:
             await self._events.abandon(grants.values())
             raise
-        return PreparedSends(requests, outcomes, sent, grants, columns, drafts)
+        return PreparedSends(requests, outcomes, sent, grants, columns, drafts, returns)
 
     async def discard(self, prepared: PreparedSends) -> None:
         """Gives up what was prepared: noops stand for its pts."""
@@ -151,14 +163,17 @@ class BatchWriter:
                 await asyncio.sleep(0.005 * (attempt - 1))
                 prepared = await self.prepare(requests, reseed=True)
             try:
-                if prepared.drafts:
+                if prepared.drafts or prepared.returns:
                     async with self._pool.transaction() as connection:
                         await connection.execute(SQL_WRITE, *prepared.columns)
-                        await connection.execute(SQL_END_DRAFTS, *prepared.drafts)
+                        if prepared.drafts:
+                            await connection.execute(SQL_END_DRAFTS, *prepared.drafts)
+                        if prepared.returns:
+                            await self._bring_back(connection, prepared.returns)
                 elif prepared.sent:
                     async with self._pool.acquire() as connection:
                         await connection.execute(SQL_WRITE, *prepared.columns)
-            except (asyncpg.DivisionByZeroError, *REPEATABLE):
+            except (asyncpg.DivisionByZeroError, StaleCounter, OvertakenError, *REPEATABLE):
                 await self.discard(prepared)
             except Unavailable:
                 await self.discard(prepared)
@@ -177,6 +192,29 @@ class BatchWriter:
         """Returns what became of each request; as `prepare` and `write`."""
         outcomes, _ = await self.write(await self.prepare(requests))
         return outcomes
+
+    async def _bring_back(self, connection: Connection, returns: Sequence[Return]) -> None:
+        """Moves chats to the main list and logs it; a noop stands for one that was moved meanwhile.
+
+        Their dialogs are locked by the messages that were written.
+        """
+        owners, peers = [one.owner for one in returns], [one.peer_id for one in returns]
+        moved = {tuple(row) for row in await connection.fetch(SQL_BRING_BACK, owners, peers)}
+        events = [
+            Event(
+                one.owner,
+                one.pts,
+                1,
+                EventKind.FOLDER_PEERS,
+                one.date,
+                payload={"peers": [[int(PeerType.USER), one.peer_id, MAIN]]},
+            )
+            if (one.owner, one.peer_id) in moved
+            else Event(one.owner, one.pts, 1, EventKind.NOOP, one.date)
+            for one in returns
+        ]
+        await self._events.in_order(connection, events)
+        await self._events.insert(connection, [(event, 0, 0) for event in events])
 
     async def _judge(self, requests: Sequence[SendRequest]) -> tuple[dict[int, Outcome], dict[int, Verdict]]:
         """Returns the outcomes known already, and the verdicts on the rest, both by place."""
@@ -220,9 +258,30 @@ class BatchWriter:
                         draft["pts"] if draft else 0,
                     )
                 live[i] = verdict
+        if any((_ARCHIVED, i) in found for i in live):
+            await self._unarchive(requests, live, found)
         if repeated:
             outcomes.update(await self._repeated(requests, repeated))
         return outcomes, live
+
+    async def _unarchive(
+        self,
+        requests: Sequence[SendRequest],
+        live: dict[int, Verdict],
+        found: Mapping[tuple[int, int], Record],
+    ) -> None:
+        """Notes in the verdicts which messages bring a chat back from the archive, the first one of each."""
+        chats = {
+            i: (requests[i].peer.id, requests[i].sender_user_id)
+            for i, verdict in live.items()
+            if verdict.reaches and (_ARCHIVED, i) in found
+        }
+        flags = {chat: AccountFlags(found[_EXISTS, i]["box_id"]) for i, chat in chats.items()}
+        leaving = set(await self._archive.leaving(flags, int(self._clock.time())))
+        for i, chat in chats.items():
+            if chat in leaving:
+                leaving.remove(chat)
+                live[i] = replace(live[i], unarchives=True)
 
     async def _repeated(
         self, requests: Sequence[SendRequest], repeated: dict[int, Record]

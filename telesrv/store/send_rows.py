@@ -5,7 +5,8 @@ when a key was taken, when one of the messages was sent by somebody else meanwhi
 below the mark up to which its owner has read: such a box would never be unread, so it takes new ids.
 
 Rows are locked in one order: private_messages, message_boxes, dialogs, user_update_events, dispatch_outbox;
-within a table by key. A batch that ends drafts has a second statement for them, in the same transaction.
+within a table by key. A batch that ends drafts has a second statement for them, in the same transaction, and
+one that brings chats back from the archive a third.
 
 *Spec: Working with Updates*
 """
@@ -151,12 +152,24 @@ class Verdict:
     """After how long it is deleted by itself; 0: never."""
     draft_pts: int = 0
     """The sender's draft that ends with it, by its pts; 0: none."""
+    unarchives: bool = False
+    """The other side's chat comes back from the archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A chat that comes back from the archive, and the pts that says so."""
+
+    owner: int
+    peer_id: int
+    pts: int
+    date: int
 
 
 def wants_of(requests: Sequence[SendRequest], live: Mapping[int, Verdict]) -> list[Want]:
     """Returns the ids that the messages of *live*, by their place in *requests*, need."""
     wants: dict[int, int] = {}
-    drafts: dict[int, int] = {}
+    more: dict[int, int] = {}
     for i, verdict in live.items():
         request = requests[i]
         if request.sender_user_id != SERVICE_USER_ID:
@@ -164,8 +177,10 @@ def wants_of(requests: Sequence[SendRequest], live: Mapping[int, Verdict]) -> li
         if verdict.reaches:
             wants[request.peer.id] = wants.get(request.peer.id, 0) + 1
         if verdict.draft_pts:
-            drafts[request.sender_user_id] = drafts.get(request.sender_user_id, 0) + 1
-    return [Want(user_id, number + drafts.get(user_id, 0), number) for user_id, number in wants.items()]
+            more[request.sender_user_id] = more.get(request.sender_user_id, 0) + 1
+        if verdict.unarchives:
+            more[request.peer.id] = more.get(request.peer.id, 0) + 1
+    return [Want(user_id, number + more.get(user_id, 0), number) for user_id, number in wants.items()]
 
 
 def rows_of(
@@ -174,12 +189,13 @@ def rows_of(
     grants: Mapping[int, Grant],
     message_ids: MessageIds,
     now_ms: int,
-) -> tuple[dict[int, SentMessage], list[Any], list[Any]]:
+) -> tuple[dict[int, SentMessage], list[Any], list[Any], list[Return]]:
     """Gives the messages of *live* their ids, rising in the order of *requests*.
 
     Returns:
         What became of each once it is written: the sender's box, or the receiver's of a service message; the
-        arguments of `SQL_WRITE`; and those of `SQL_END_DRAFTS`, none when no draft ends.
+        arguments of `SQL_WRITE`; those of `SQL_END_DRAFTS`, none when no draft ends; and the chats that come
+        back from the archive.
     """
     free = {
         user_id: [grant.last_box_id - grant.box_ids, grant.last_pts - grant.pts]
@@ -188,6 +204,7 @@ def rows_of(
     sent: dict[int, SentMessage] = {}
     rows: list[tuple[Any, ...]] = []
     drafts: list[tuple[Any, ...]] = []
+    returns: list[Return] = []
     for i, verdict in live.items():
         request = requests[i]
         here, peer = request.sender_user_id, request.peer
@@ -204,6 +221,10 @@ def rows_of(
             ids = free[here]
             ids[1] += 1
             drafts.append((here, peer.type, there, verdict.draft_pts, ids[1], request.date, bucket_of(here)))
+        if verdict.unarchives:
+            ids = free[there]
+            ids[1] += 1
+            returns.append(Return(there, here, ids[1], request.date))
         message_id = message_ids.next()
         reply_to = request.reply_to
         rows.append(
@@ -242,7 +263,7 @@ def rows_of(
             box = _box(request, verdict, message_id, here, box_id, peer, pts, there_box_id)
         sent[i] = SentMessage(box, box.pts, 1)
     ended = [*zip(*sorted(drafts), strict=True), now_ms] if drafts else []
-    return sent, [*zip(*rows, strict=True), now_ms], ended
+    return sent, [*zip(*rows, strict=True), now_ms], ended, returns
 
 
 def _box(
