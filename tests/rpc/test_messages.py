@@ -187,7 +187,6 @@ BAD_SENDS: list[tuple[dict[str, Any], str]] = [
     ({"schedule_date": 1_800_000_000}, "SCHEDULE_DATE_TOO_LATE"),
     ({"schedule_date": -5}, "SCHEDULE_DATE_INVALID"),
     ({"schedule_date": 0x7FFFFFFE}, "SCHEDULE_STATUS_PRIVATE"),
-    ({"schedule_date": 1_700_000_999, "schedule_repeat_period": 60}, "SCHEDULE_DATE_INVALID"),
     ({"quick_reply_shortcut": types.InputQuickReplyShortcutId(shortcut_id=1)}, "SHORTCUT_INVALID"),
     ({"effect": 5}, "EFFECT_ID_INVALID"),
     ({"allow_paid_stars": 5}, "PAYMENT_UNSUPPORTED"),

@@ -216,3 +216,24 @@ async def test_a_wrong_call_is_refused(server: Server) -> None:
         await ada.send(bob, schedule_date=AT)
     with pytest.raises(Refused, match="400 SCHEDULE_TOO_MUCH"):
         await ada.send(bob, schedule_date=AT)
+
+
+async def test_nothing_is_sent_again_and_again(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    note = (await ada.send(ada, "note")).id
+    [_, shown, _] = (await ada.send(bob, "once", schedule_date=AT)).updates
+    before = await ada.pts()
+    daily: dict[str, Any] = {"schedule_date": AT, "schedule_repeat_period": 86_400}
+    peer = ada.peer(bob)
+    for method in (
+        functions.messages.SendMessage(peer=peer, message="daily", random_id=5, **daily),
+        functions.messages.ForwardMessages(
+            from_peer=ada.peer(ada), id=[note], random_id=[6], to_peer=peer, **daily
+        ),
+        functions.messages.EditMessage(peer=peer, id=shown.message.id, message="daily", **daily),
+    ):
+        with pytest.raises(Refused, match="403 PREMIUM_ACCOUNT_REQUIRED"):
+            await ada.call(method)
+    assert await ada.pts() == before
+    assert await scheduled(ada, bob) == [shown.message]

@@ -12,7 +12,7 @@ from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import RpcError, bad_request
 from telesrv.rpc.handlers.messages import RATE_PERIOD_S, message_text, shown_users
-from telesrv.rpc.handlers.scheduled import edit_scheduled
+from telesrv.rpc.handlers.scheduled import edit_scheduled, refuse_repeats
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -38,11 +38,11 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
         (request.rich_message, "MEDIA_INVALID"),
         (request.reply_markup, "REPLY_MARKUP_INVALID"),
         (request.quick_reply_shortcut_id, "SHORTCUT_INVALID"),
-        (request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
     )
     for asked, error in refused:
         if asked:
             raise bad_request(error)
+    refuse_repeats(request.schedule_repeat_period)
     if not 0 < request.id <= MAX_ID:
         raise bad_request("MESSAGE_ID_INVALID")
     formatted = None

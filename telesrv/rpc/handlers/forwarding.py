@@ -18,7 +18,7 @@ from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.handlers.messages import RATE_PERIOD_S, peer_error, shown_users
-from telesrv.rpc.handlers.scheduled import schedule_all, send_time
+from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, send_time
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -73,7 +73,6 @@ def _refuse_unsupported(request: functions.messages.ForwardMessages) -> None:
     reply = request.reply_to
     refused = (
         (reply is not None and not _is_no_reply(reply), "REPLY_MESSAGE_ID_INVALID"),
-        (request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
         (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
         (request.effect, "EFFECT_ID_INVALID"),
         (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
@@ -83,6 +82,7 @@ def _refuse_unsupported(request: functions.messages.ForwardMessages) -> None:
     for asked, error in refused:
         if asked:
             raise bad_request(error)
+    refuse_repeats(request.schedule_repeat_period)
     if not isinstance(request.send_as, types.InputPeerSelf | types.InputPeerEmpty | None):
         raise bad_request("SEND_AS_PEER_INVALID")
 

@@ -29,7 +29,7 @@ from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, user_of
 from telesrv.rpc.convert.users import users_to_tl
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
-from telesrv.rpc.handlers.scheduled import schedule_all, send_time
+from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, send_time
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -99,7 +99,6 @@ def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
     """Names what the request asks for and this server does not have, instead of leaving it out in silence."""
     refused = (
         (request.reply_markup, "REPLY_MARKUP_INVALID"),
-        (request.schedule_repeat_period, "SCHEDULE_DATE_INVALID"),
         (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
         (request.effect, "EFFECT_ID_INVALID"),
         (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
@@ -109,6 +108,7 @@ def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
     for asked, error in refused:
         if asked:
             raise bad_request(error)
+    refuse_repeats(request.schedule_repeat_period)
     if not isinstance(request.send_as, types.InputPeerSelf | types.InputPeerEmpty | None):
         raise bad_request("SEND_AS_PEER_INVALID")
 
