@@ -20,6 +20,8 @@ from telesrv.domain.usernames import RESERVED, is_reserved_username, is_valid_us
         "0015550109999",
         " 1.555.010.9999 ",
         "+1\u00a0555 010\u20139999",
+        "+1 (0)555 010 9999",
+        "+1(0) 555 0109999",
     ],
 )
 def test_one_number_however_it_is_written(text: str) -> None:
