@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from telesrv.domain.updates import Event, EventKind
 from telesrv.domain.users import AuthKeyRecord, ClientInfo, User
 from telesrv.store import Store, StoreConfig
 from telesrv.store.ids import Want
+from tests.admin.commands import Cli, Forker
 from tests.store.world import claim_all, send
 
 HAS_LOOKED = """
@@ -29,45 +28,9 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%
 CLIENT = ClientInfo(api_id=7, device_model="Phone", system_version="S 1", app_version="1.2", lang_code="en")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-class Cli:
-    """Runs `telesrv-admin` with settings of its own."""
-
-    def __init__(self, directory: Path, **settings: str) -> None:
-        self._directory = directory
-        self.settings = {"TELESRV_DATA_DIR": str(directory / "data"), **settings}
-
-    async def __call__(self, *arguments: str, **settings: str) -> Answer:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            "from telesrv.admin.cli import main; main()",
-            *arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **self.settings, **settings, "PYTHONPATH": os.getcwd()},
-            cwd=self._directory,
-        )
-        out, err = await process.communicate()
-        assert process.returncode is not None
-        return Answer(process.returncode, out.decode(), err.decode())
-
-
 @pytest.fixture
-def cli(tmp_path: Path, postgres_dsn: str, redis_url: str) -> Cli:
-    return Cli(tmp_path, TELESRV_POSTGRES_DSN=postgres_dsn, TELESRV_REDIS_URL=redis_url)
+def cli(forker: Forker, tmp_path: Path, postgres_dsn: str, redis_url: str) -> Cli:
+    return Cli(forker, tmp_path, TELESRV_POSTGRES_DSN=postgres_dsn, TELESRV_REDIS_URL=redis_url)
 
 
 @pytest_asyncio.fixture
@@ -290,9 +253,9 @@ async def test_workers(cli: Cli, store: Store) -> None:
 # Servers that are away, settings that are wrong
 
 
-async def test_nothing_runs(tmp_path: Path) -> None:
+async def test_nothing_runs(forker: Forker, tmp_path: Path) -> None:
     for command in (["pts", "check"], ["outbox", "stats"], ["workers"], ["users", "list"]):
-        answer = await Cli(tmp_path)(*command)
+        answer = await Cli(forker, tmp_path)(*command)
         assert (answer.code, answer.out) == (2, "")
         assert "no server is running on" in answer.err
         assert "make run" in answer.err

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from telesrv.mtproto.rsa import generate_rsa_key, save_private_pem
-from tests.admin.test_cli import Cli
+from tests.admin.commands import Cli, Forker
 from tests.support.running import free_port
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(forker: Forker, tmp_path: Path) -> Cli:
     ports = {"TELESRV_LISTEN": f"127.0.0.1:{free_port()}", "TELESRV_METRICS_LISTEN": ""}
-    return Cli(tmp_path, TELESRV_CODE_WEBHOOK="https://sms.example.org/send", **ports)
+    return Cli(forker, tmp_path, TELESRV_CODE_WEBHOOK="https://sms.example.org/send", **ports)
 
 
 async def findings(cli: Cli, **settings: str) -> tuple[int, dict[tuple[str, str], str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest_asyncio
 from telethon import errors, functions
 
-from tests.admin.test_cli import Cli
+from tests.admin.commands import Cli, Forker
 from tests.clients.telethon_peer import TelethonPeer, trust
 from tests.support.running import RunningServer, free_port
 from tests.test_metrics_health import get
@@ -21,14 +21,14 @@ from tests.test_metrics_health import get
 class Operated:
     """A server of two workers, and its operator."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, forker: Forker) -> None:
         self.metrics_port = free_port()
         self.server = RunningServer(
             directory / "data",
             TELESRV_WORKERS="2",
             TELESRV_METRICS_LISTEN=f"127.0.0.1:{self.metrics_port}",
         )
-        self.cli = Cli(directory, **self.server.environment)
+        self.cli = Cli(forker, directory, **self.server.environment)
 
     async def numbers(self) -> dict[str, float]:
         """Every sample of /metrics."""
@@ -44,11 +44,11 @@ class Operated:
         return numbers
 
 
-@pytest_asyncio.fixture
-async def operated() -> AsyncIterator[Operated]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def operated(forker: Forker) -> AsyncIterator[Operated]:
     directory = Path(tempfile.mkdtemp(prefix="telesrv-operator-"))
     os.chmod(directory, 0o711)  # the account that PostgreSQL runs as must get in
-    operated = Operated(directory)
+    operated = Operated(directory, forker)
     await operated.server.start()
     trust(operated.server.public_key)
     yield operated
@@ -107,7 +107,7 @@ async def test_what_an_operator_sees_and_does(operated: Operated) -> None:
 
 async def test_counts_outlive_a_worker_that_is_killed(operated: Operated) -> None:
     anna = TelethonPeer(operated.server.port)
-    await anna.log_in("15550001", "Anna")
+    await anna.log_in("15550003", "Anna")
     for number in range(3):
         await anna.send(anna.user_id, f"note {number}")
     sent = 'telesrv_messages_total{result="sent"}'
