@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from telethon import errors, functions
 
 from tests.admin.commands import Cli, Forker
 from tests.clients.telethon_peer import TelethonPeer, trust
+from tests.support.directories import server_directory
 from tests.support.running import RunningServer, free_port
 from tests.test_metrics_health import get
 
@@ -46,14 +45,12 @@ class Operated:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def operated(forker: Forker) -> AsyncIterator[Operated]:
-    directory = Path(tempfile.mkdtemp(prefix="telesrv-operator-"))
-    os.chmod(directory, 0o711)  # the account that PostgreSQL runs as must get in
-    operated = Operated(directory, forker)
-    await operated.server.start()
-    trust(operated.server.public_key)
-    yield operated
-    assert await operated.server.stop() == 0, operated.server.log_text()[-4000:]
-    shutil.rmtree(directory)
+    with server_directory("operator") as directory:
+        operated = Operated(directory, forker)
+        await operated.server.start()
+        trust(operated.server.public_key)
+        yield operated
+        assert await operated.server.stop() == 0, operated.server.log_text()[-4000:]
 
 
 async def test_what_an_operator_sees_and_does(operated: Operated) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
 
 from tests.clients.process_peer import ProcessPeer
 from tests.clients.telethon_peer import TelethonPeer, trust
+from tests.support.directories import server_directory
 from tests.support.running import RunningServer
 
 PHONES = itertools.count(15_550_001)
@@ -22,15 +19,13 @@ PHONES = itertools.count(15_550_001)
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server() -> AsyncIterator[RunningServer]:
     """A server with embedded stores; tests share it and keep apart by their phones."""
-    directory = Path(tempfile.mkdtemp(prefix="telesrv-clients-"))
-    os.chmod(directory, 0o711)  # the account that PostgreSQL runs as must get in
-    running = RunningServer(directory / "data")
-    await running.start()
-    trust(running.public_key)
-    yield running
-    assert await running.stop() == 0, running.log_text()[-4000:]
-    assert "Traceback" not in running.log_text()
-    shutil.rmtree(directory)
+    with server_directory("clients") as directory:
+        running = RunningServer(directory / "data", TELESRV_PARTITIONS="16")
+        await running.start()
+        trust(running.public_key)
+        yield running
+        assert await running.stop() == 0, running.log_text()[-4000:]
+        assert "Traceback" not in running.log_text()
 
 
 def new_phone() -> str:

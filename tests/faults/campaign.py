@@ -18,7 +18,7 @@ from random import Random
 
 from tests.clients.telethon_peer import trust
 from tests.faults.faults import Fault
-from tests.faults.load import Account, Device, Load, Message
+from tests.faults.load import RECIPIENTS, SENDERS, Account, Device, Load, Message
 from tests.faults.world import NeverHappened, World, until
 
 
@@ -52,12 +52,19 @@ class Campaign:
     """Faults against one world under one load, in an order and with victims by a seed."""
 
     def __init__(
-        self, world: World, seed: int, *, pause_s: float = 0.1, say: Callable[[str], None] = lambda _: None
+        self,
+        world: World,
+        seed: int,
+        *,
+        pause_s: float = 0.1,
+        senders: int = SENDERS,
+        recipients: int = RECIPIENTS,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.world = world
         self.seed = seed
         self._random = Random(seed)
-        self.load = Load(world.server.port, seed, pause_s)
+        self.load = Load(world.server.port, seed, pause_s, senders, recipients)
         self._say = say
         self._lines = 0
 

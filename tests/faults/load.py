@@ -191,7 +191,7 @@ class Account:
 class Load:
     """Senders that write to recipients, and recipients who read and now and then answer."""
 
-    def __init__(self, port: int, seed: int, pause_s: float) -> None:
+    def __init__(self, port: int, seed: int, pause_s: float, senders: int, recipients: int) -> None:
         self._port = port
         self._random = Random(seed)
         self._pause_s = pause_s
@@ -200,8 +200,8 @@ class Load:
         self._tasks: list[asyncio.Task[None]] = []
         self._lanes: list[str] = []
         self._by_user: dict[int, Account] = {}
-        self.senders = [Account(f"1777{seed % 1000:03d}{n:04d}", f"S{n}") for n in range(SENDERS)]
-        self.recipients = [Account(f"1888{seed % 1000:03d}{n:04d}", f"R{n}") for n in range(RECIPIENTS)]
+        self.senders = [Account(f"1777{seed % 1000:03d}{n:04d}", f"S{n}") for n in range(senders)]
+        self.recipients = [Account(f"1888{seed % 1000:03d}{n:04d}", f"R{n}") for n in range(recipients)]
         self.answered: Counter[str] = Counter()
         """Sends that were answered, by lane."""
 

@@ -4,9 +4,7 @@ long one.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -15,6 +13,7 @@ from tests.faults import faults
 from tests.faults.campaign import Campaign
 from tests.faults.faults import Fault
 from tests.faults.world import UNSYNCED, World
+from tests.support.directories import server_directory
 
 SEED = 20
 
@@ -33,15 +32,14 @@ PLAN = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def campaign() -> AsyncIterator[Campaign]:
     """The world of these tests, under load."""
-    directory = Path(tempfile.mkdtemp(prefix="telesrv-faults-"))
-    # Longer than any test waits: nobody may leave the end of a lease to time.
-    world = World(directory, postgres_settings=UNSYNCED, TELESRV_OUTBOX_LEASE_TIMEOUT="600")
-    async with world:
-        campaign = Campaign(world, SEED, pause_s=0.2)
-        await campaign.start()
-        yield campaign
-        await campaign.close()
-    world.remove()
+    with server_directory("faults") as directory:
+        # Longer than any test waits: nobody may leave the end of a lease to time.
+        world = World(directory, postgres_settings=UNSYNCED, TELESRV_OUTBOX_LEASE_TIMEOUT="600")
+        async with world:
+            campaign = Campaign(world, SEED, pause_s=0.2, senders=4, recipients=3)
+            await campaign.start()
+            yield campaign
+            await campaign.close()
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from telesrv.platform import EmbeddedServers
+from tests.support.directories import server_directory
 
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """A directory that does not exist yet, in one of the test's own."""
-    with _reachable_directory() as parent:
+    with server_directory("data") as parent:
         yield parent / "data"
 
 
 @pytest.fixture(scope="session")
 def first_data_dir() -> Iterator[Path]:
     """A data directory that servers were started in once, and stopped; to be copied only."""
-    with _reachable_directory() as parent:
+    with server_directory("data") as parent:
         asyncio.run(_start_once(parent / "data"))
         yield parent / "data"
 
@@ -42,11 +39,3 @@ async def _start_once(data_dir: Path) -> None:
     servers = EmbeddedServers(data_dir, postgres_settings={"fsync": "off"})
     await servers.start()
     await servers.stop()
-
-
-@contextlib.contextmanager
-def _reachable_directory() -> Iterator[Path]:
-    directory = tempfile.mkdtemp(prefix="telesrv-data-")
-    os.chmod(directory, 0o711)
-    yield Path(directory)
-    shutil.rmtree(directory)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -13,16 +10,15 @@ import pytest_asyncio
 
 from tests.clients.telethon_peer import trust
 from tests.processes.person import Person, no_bug
+from tests.support.directories import server_directory
 from tests.support.running import RunningServer
 
 
 @pytest.fixture(scope="session")
 def directory() -> Iterator[Path]:
     """A directory that the account which PostgreSQL runs as gets into."""
-    path = Path(tempfile.mkdtemp(prefix="telesrv-processes-"))
-    os.chmod(path, 0o711)
-    yield path
-    shutil.rmtree(path)
+    with server_directory("processes") as path:
+        yield path
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -49,6 +49,7 @@ class RunningServer:
             "TELESRV_DATA_DIR": str(self.data_dir),
             "TELESRV_LISTEN": f"{self.host}:{self.port}",
             "TELESRV_METRICS_LISTEN": "",
+            "TELESRV_PARTITIONS": "4",
             "TELESRV_DEV_AUTH_CODE": "12345",
             "TELESRV_MESSAGE_RATE_LIMIT": "0",
             **self._settings,

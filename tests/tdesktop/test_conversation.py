@@ -5,9 +5,7 @@ The pictures are kept in `artifacts/tdesktop/`, the client's debug logs beside t
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from tests.clients.telethon_peer import CODE, TelethonPeer, trust
+from tests.support.directories import server_directory
 from tests.support.link import Link
 from tests.support.running import RunningServer
 from tests.tdesktop.desktop import CHAT, CHAT_LIST, Desktop
@@ -32,10 +31,8 @@ ALICE, BOB = "15557001", "15557002"
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="telesrv-tdesktop-"))
-    os.chmod(path, 0o711)  # the account that PostgreSQL runs as must get in
-    yield path
-    shutil.rmtree(path)
+    with server_directory("tdesktop") as path:
+        yield path
 
 
 @pytest_asyncio.fixture
