@@ -44,8 +44,8 @@ test-clients: $(VENV)/.dev clients ## only the tests with third-party clients as
 test-tdesktop: $(VENV)/.dev ## a stock Telegram Desktop under Xvfb, cut off from the network
 	$(PY) tests/support/isolate.py $(PY) -m pytest -m tdesktop tests/tdesktop $(ARGS)
 
-test-processes: $(VENV)/.dev ## workers killed, hung, robbed of their number and replaced under traffic
-	$(PY) -m pytest -m processes tests/processes $(ARGS)
+test-processes: $(VENV)/.dev ## only the tests of many workers: killed, hung, cut off and replaced under traffic
+	$(PY) -m pytest tests/processes $(ARGS)
 
 soak: $(VENV)/.dev ## break everything under load, for MINUTES=30; SEED=... repeats a run
 	$(PY) -m loadtest soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) $(ARGS)

@@ -21,6 +21,9 @@ CODE = "12345"
 PHONES = itertools.count(15_600_001)
 RANDOM_IDS = itertools.count(1)
 LINKS_AT_ONCE = 6
+MOST_LINKS = 60
+SILENT_S = 0.5
+"""After so long without any answer, all the links opened so far may be with a worker that hangs."""
 
 
 def no_bug(server: RunningServer) -> None:
@@ -74,17 +77,21 @@ class Person(RawClient):
     async def connect_to(self, pid: int) -> None:
         """Opens a link to one worker in place of the one before.
 
-        The kernel gives links to any worker, also to one that hangs: several are opened until one fits.
+        The kernel gives links to any worker, also to one that hangs: several are opened until one fits,
+        and more when none is answered.
         """
         await self.close()
         self.link = None
         links: dict[asyncio.Task[Any], Link] = {}
+        limit = LINKS_AT_ONCE
         while self.link is None:
-            while len(links) < LINKS_AT_ONCE:
+            while len(links) < limit:
                 link = await Link.open(self.port, self.host)
                 link.send(ClientExchange(self._rsa_key).begin())
                 links[asyncio.create_task(link.receive())] = link  # an answer says that it is accepted
-            done, _ = await asyncio.wait(links, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(links, timeout=SILENT_S, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                limit = min(limit + LINKS_AT_ONCE, MOST_LINKS)
             for task in done:
                 link = links.pop(task)
                 if self.link is None and holder([pid], link) == pid:

@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 
 import asyncpg
-import pytest
 import redis.asyncio
 
 from telesrv import tl
@@ -20,7 +19,8 @@ from tests.processes.person import PHONES, Person, send_code
 from tests.support.running import RunningServer
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.processes
+PACE_S = 0.05
+"""Between two messages of one sender: enough traffic, and time for what it is to disturb."""
 
 
 async def three_workers(server: RunningServer, *, without: int = 0) -> list[int]:
@@ -164,6 +164,7 @@ async def chat(sender: TelethonPeer, user_id: int, ended: asyncio.Event) -> int:
     while not ended.is_set():
         await sender.send(user_id, f"text {count}")
         count += 1
+        await asyncio.sleep(PACE_S)
     return count
 
 
@@ -189,6 +190,7 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
     while server.log_text().count("workers replaced") == replaced:
         await say_again(friend, to_raw, f"raw {count}")
         count += 1
+        await asyncio.sleep(PACE_S)
     ended.set()
     new = await three_workers(server)
     assert not set(new) & set(old)
@@ -225,7 +227,7 @@ async def stay(person: Person) -> None:
     while True:
         if await person.receive() is None:
             await person.connect()
-            await person.ping()
+            person.send(mt.Ping(ping_id=1))  # says whose link it is, to a worker that may be leaving too
         person.acknowledge()
 
 
