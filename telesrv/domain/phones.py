@@ -21,8 +21,9 @@ _SEPARATORS: Final = re.compile(r"[\s\-().\u00a0\u2010-\u2015]+")
 def maybe_phone(text: str) -> str | None:
     """Returns the digits of the phone number *text*, or None when it is no number.
 
-    "+1 (555) 010-9999", "1555 0109999" and "0015550109999" are all "15550109999", and "+44 (0)20 7946 0000" is
-    "442079460000". Countries are not told apart: 5 to 15 ASCII digits that do not begin with 0 are a number.
+    "+1 (555) 010-9999", "1555 0109999" and "0015550109999" are all "15550109999", and "+44 (0)20 7946 0000"
+    is "442079460000". Countries are not told apart: 5 to 15 ASCII digits that do not begin with 0 are a
+    number.
     """
     if len(text) > MAX_INPUT:
         return None

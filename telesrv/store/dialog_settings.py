@@ -2,8 +2,9 @@
 
 Concurrency: pins, folders and filters are read before the lock, to know how many pts a change takes, and
 again under it; when they differ the change starts over. Rows are locked in this order: contacts,
-contact_blocks, dialog_settings, dialogs, dialog_filters, dialog_drafts, then the log. One that goes the other
-way is no harm: a dialog that is removed notes its other side in contacts, and who locks those locks no dialog.
+contact_blocks, dialog_settings, dialogs, dialog_filters, dialog_drafts, then the log. One that goes the
+other way is no harm: a dialog that is removed notes its other side in contacts, and who locks those locks no
+dialog.
 
 *Spec: Folders*
 """
