@@ -56,7 +56,7 @@ SELECT count(*) FROM contacts WHERE owner_user_id = $1 AND listed
 """
 # Locks what there is of both sides of entries, rows in the order of their key.
 SQL_LOCK_ENTRIES: Final = """
-SELECT owner_user_id, contact_user_id, listed, phone_shared FROM contacts
+SELECT owner_user_id, contact_user_id, listed, phone_shared, note, note_entities FROM contacts
 WHERE (owner_user_id = $1 AND contact_user_id = ANY($2::bigint[]))
     OR (owner_user_id = ANY($2::bigint[]) AND contact_user_id = $1)
 ORDER BY owner_user_id, contact_user_id FOR UPDATE
@@ -182,7 +182,7 @@ class _Change:
         self.auth_key_id = auth_key_id
         self.session_id = session_id
         self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
-        self.was = {user_id: (row["listed"], row["phone_shared"]) for user_id, row in known.items()}
+        self.was = {user_id: _decisive(row) for user_id, row in known.items()}
         was_listed = {user_id for user_id, row in known.items() if row["listed"]}
         shown = {user_id for user_id, row in known.items() if row["phone_shared"]}
         self.mutual = sorted(
@@ -199,8 +199,13 @@ class _Change:
         """The chats whose action bar changes; none when very many: clients ask when they open one."""
         if len(self.bars) > MAX_NAMED:
             self.bars = []
-        self.noted = [entry.user_id for entry in entries if entry.notes(known.get(entry.user_id))][:MAX_NAMED]
-        """The contacts whose profile page changes."""
+        with_note = {user_id for user_id, row in known.items() if row["note"]}
+        self.noted = [
+            entry.user_id
+            for entry in entries
+            if (entry.notes(known.get(entry.user_id)) if listing else entry.user_id in with_note)
+        ][:MAX_NAMED]
+        """The contacts whose profile page changes: an entry that goes takes its note along."""
         self.writers = [owner_user_id] * (1 + len(self.bars) + len(self.noted)) + self.mutual
 
     def columns(self) -> _Columns:
@@ -222,6 +227,11 @@ class _Change:
         ]
         other = [(e.user_id, owner, False, "", "", "", e.share_phone, "", None) for e in entries]
         return [list(column) for column in zip(*own, *other, strict=True)]
+
+
+def _decisive(row: Any) -> tuple[Any, ...]:
+    """Returns that of an owner's row of `contacts` by which it is decided what a change tells."""
+    return row["listed"], row["phone_shared"], row["note"], to_json(row["note_entities"])
 
 
 class _BookMovedError(Exception):
@@ -432,11 +442,7 @@ class ContactStore:
         now = int(self._clock.time())
         owner = change.owner_user_id
         locked = await conn.fetch(SQL_LOCK_ENTRIES, owner, [entry.user_id for entry in change.entries])
-        was = {
-            row["contact_user_id"]: (row["listed"], row["phone_shared"])
-            for row in locked
-            if row["owner_user_id"] == owner
-        }
+        was = {row["contact_user_id"]: _decisive(row) for row in locked if row["owner_user_id"] == owner}
         if was != change.was:
             raise _BookMovedError
         if change.listing:

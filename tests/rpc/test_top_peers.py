@@ -115,6 +115,11 @@ async def test_a_note_is_shown_to_its_owner_alone(server: Server) -> None:
     nothing = types.TextWithEntities(text=" \0", entities=[])
     assert await ada.call(f.contacts.UpdateContactNote(id=user(ada, bob), note=nothing))
     assert await note(ada, bob) is None
+    assert await ada.call(f.contacts.UpdateContactNote(id=user(ada, bob), note=other))
+    start = await ada.pts()
+    await ada.call(f.contacts.DeleteContacts(id=[user(ada, bob)]))
+    assert types.UpdateUser(user_id=bob.user_id) in (await ada.difference(start)).other_updates
+    assert await note(ada, bob) is None
 
 
 async def test_whole_block_lists_and_numbers_are_bounded(server: Server) -> None:
