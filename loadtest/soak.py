@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+import uvloop
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
@@ -76,7 +77,7 @@ def _modelled(seed: int, until: float) -> bool:
     count = 0
     while time.monotonic() < until:
         try:
-            asyncio.run(_model(model, seed + count))
+            uvloop.run(_model(model, seed + count))
         except AssertionError as error:
             print(f"model: BROKEN  {error}\nagain: make soak SEED={seed + count}")
             return False

@@ -26,6 +26,7 @@ REFUSALS: Final = frozenset(
         "DELETE_MESSAGES_FORBIDDEN",
         "EDIT_MESSAGES_FORBIDDEN",
         "ENTITY_BOUNDS_INVALID",
+        "INPUT_USER_DEACTIVATED",
         "MESSAGE_AUTHOR_REQUIRED",
         "MESSAGE_EDIT_TIME_EXPIRED",
         "MESSAGE_ID_INVALID",
@@ -63,13 +64,33 @@ WEIGHTS: Final = {
     "contacts": 4,
     "profile": 3,
     "phone": 1,
-    "privacy": 2,
+    "privacy": 3,
+    "switches": 1,
+    "top_peers": 1,
     "notify": 2,
     "ttl": 2,
     "scheduled": 3,
     "ask": 3,
 }
 """How often each of the calls below is chosen."""
+
+PRIVACY_KEYS: Final = (
+    "StatusTimestamp",
+    "ChatInvite",
+    "PhoneCall",
+    "PhoneP2P",
+    "Forwards",
+    "ProfilePhoto",
+    "PhoneNumber",
+    "AddedByPhone",
+    "VoiceMessages",
+    "About",
+    "Birthday",
+    "StarGiftsAutoSave",
+    "NoPaidMessages",
+    "SavedMusic",
+)
+"""What there are rules for."""
 
 CODE: Final = "12345"
 """The login code of every account."""
@@ -145,6 +166,10 @@ class Chooser:
         if not ids or self._flag(0.03):
             ids.append(self._choose.choice([1, 2**31 - 1, 0, -1]))
         return ids
+
+    def _phone(self) -> str:
+        """Returns a number: of those that accounts begin with, or of those that they change theirs to."""
+        return f"1555{self._choose.randrange(2)}00{self._choose.randrange(6)}"
 
     def _entities(self, device: Device, everybody: Sequence[Device]) -> Any:
         if self._flag(0.7):
@@ -328,6 +353,19 @@ class Chooser:
                 f.contacts.DeleteContacts(id=[user]),
                 f.contacts.UpdateContactNote(id=user, note=note),
                 f.contacts.AcceptContact(id=user),
+                f.contacts.DeleteByPhones(phones=[self._phone()]),
+                f.contacts.ImportContacts(
+                    contacts=[
+                        t.InputPhoneContact(
+                            client_id=number,
+                            phone=self._phone(),
+                            first_name=self._text()[:10],
+                            last_name="",
+                            note=note if self._flag(0.3) else None,
+                        )
+                        for number in range(self._choose.randrange(1, 4))
+                    ]
+                ),
             ]
         )
 
@@ -344,18 +382,10 @@ class Chooser:
         )
 
     def phone(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
-        return ChangePhone(f"1555000{self._choose.randrange(8)}")
+        return ChangePhone(f"1555100{self._choose.randrange(6)}")
 
     def privacy(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
-        key = self._choose.choice(
-            [
-                t.InputPrivacyKeyStatusTimestamp(),
-                t.InputPrivacyKeyPhoneNumber(),
-                t.InputPrivacyKeyForwards(),
-                t.InputPrivacyKeyAbout(),
-                t.InputPrivacyKeyBirthday(),
-            ]
-        )
+        key = getattr(t, f"InputPrivacyKey{self._choose.choice(PRIVACY_KEYS)}")()
         allowed = t.InputPrivacyValueAllowUsers(users=[self._user(device, everybody)])
         rest = self._choose.choice(
             [
@@ -365,6 +395,30 @@ class Chooser:
             ]
         )
         return f.account.SetPrivacy(key=key, rules=[allowed, rest] if self._flag() else [rest])
+
+    def switches(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
+        settings = t.GlobalPrivacySettings(
+            keep_archived_unmuted=self._flag(),
+            keep_archived_folders=self._flag(),
+            hide_read_marks=self._flag(0.3),
+        )
+        return self._choose.choice(
+            [
+                f.account.SetGlobalPrivacySettings(settings=settings),
+                f.account.SetAccountTTL(ttl=t.AccountDaysTTL(days=self._choose.choice([30, 365]))),
+            ]
+        )
+
+    def top_peers(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
+        peer = self._peer(device, everybody)
+        category = t.TopPeerCategoryCorrespondents()
+        return self._choose.choice(
+            [
+                f.contacts.ResetTopPeerRating(category=category, peer=peer),
+                f.contacts.ToggleTopPeers(enabled=self._flag(0.8)),
+                f.contacts.GetTopPeers(correspondents=True, offset=0, limit=10, hash=0),
+            ]
+        )
 
     def notify(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
         if self._flag(0.1):
@@ -383,23 +437,19 @@ class Chooser:
         peer = self._peer(device, everybody)
         return self._choose.choice(
             [
-                f.messages.Search(
-                    peer=peer,
-                    q="",
-                    filter=t.InputMessagesFilterPinned(),
-                    min_date=0,
-                    max_date=0,
-                    offset_id=0,
-                    add_offset=0,
-                    limit=20,
-                    max_id=0,
-                    min_id=0,
-                    hash=0,
-                ),
+                pinned_in(peer),
                 f.messages.GetPeerDialogs(peers=[t.InputDialogPeer(peer=peer)]),
                 f.updates.GetState(),
             ]
         )
+
+
+def pinned_in(peer: Any) -> Any:
+    """Returns the call that finds the pinned messages of a chat."""
+    nothing = dict.fromkeys(
+        ("min_date", "max_date", "offset_id", "add_offset", "max_id", "min_id", "hash"), 0
+    )
+    return f.messages.Search(peer=peer, q="", filter=t.InputMessagesFilterPinned(), limit=100, **nothing)
 
 
 def _chat(message: Any) -> int:

@@ -7,7 +7,7 @@ import uvloop
 
 from tests.model.world import run
 
-STEPS = 300  # a taste; `make soak` runs thousands with random seeds
+STEPS = 1_000  # `make soak` runs tens of thousands with random seeds
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -10,7 +10,7 @@ import uvloop
 from telesrv.domain.updates import LAST_ONE_HOLDS, EventKind
 from tests.model.world import race
 
-ROUNDS = 20
+ROUNDS = 12
 AT_ONCE = 24
 
 E = EventKind

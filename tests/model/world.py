@@ -23,16 +23,19 @@ from telesrv import tl
 from telesrv.clock import FakeClock
 from telesrv.domain.errors import Unavailable
 from telesrv.domain.updates import EventKind
-from telesrv.domain.users import ClientInfo
+from telesrv.domain.users import ClientInfo, User
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import Push
 from telesrv.store import Store, StoreConfig
-from telesrv.tl import functions, types
+from telesrv.tl import functions
 from tests.model.actions import CODE, REFUSALS, WEIGHTS, ChangePhone, Chooser
-from tests.rpc.arranged import Compared, differing
-from tests.rpc.chats import Device, Refused, Replica, Server, Sessions, compared, fresh
+from tests.model.followers import Follower, compared_all, follower
+from tests.rpc.arranged import differing
+from tests.rpc.chats import Device, Refused, Server, Sessions
 
 ACCOUNTS = 4
+MOST_GONE = 2
+"""How many accounts are deleted: calls to them are refused."""
 FLOOD, BUSY = 420, 500
 RESERVATION_S = 60
 """Longer than any writer has."""
@@ -50,76 +53,6 @@ SELECT DISTINCT kind FROM user_update_events
 """
 REMEMBERED = 100
 """How many of the last actions, and of the last events of an account, a failure tells of."""
-
-
-@dataclass
-class Known:
-    """What is known beside the chats: the address book, the account's own name, settings."""
-
-    replica: Replica
-    contacts: dict[int, bool]
-    name: tuple[Any, ...]
-    contacts_changed: bool = False
-
-    def apply(self, update: Any) -> None:
-        if isinstance(update, types.UpdateContactsReset):
-            self.contacts_changed = True
-        if isinstance(update, types.UpdatePrivacy) and isinstance(update.key, types.PrivacyKeyPhoneNumber):
-            self.replica.arranged.bars.clear()  # they depend on it: a client asks for them again
-        if isinstance(update, types.UpdateUserName) and update.user_id == self.replica.user_id:
-            names = tuple(one.username for one in update.usernames)
-            self.name = (update.first_name, update.last_name, names, self.name[-1])
-        if isinstance(update, types.UpdateUserPhone) and update.user_id == self.replica.user_id:
-            self.name = (*self.name[:-1], update.phone)
-
-
-class Follower(Replica):
-    """A replica that follows what is beside the chats, too."""
-
-    known: Known
-
-    def apply(self, update: Any) -> None:
-        super().apply(update)
-        self.known.apply(update)
-
-
-async def follower(device: Device, everybody: list[Device]) -> Follower:
-    """Returns what a client knows that has just logged in and asked for everything."""
-    asked = await fresh(device, everybody)
-    replica = Follower(**{name: getattr(asked, name) for name in asked.__dataclass_fields__})
-    book = (await device.call(functions.contacts.GetContacts(hash=0))).contacts
-    [me] = await device.call(functions.users.GetUsers(id=[types.InputUserSelf()]))
-    usernames = (me.username,) if me.username else ()
-    shown = {device.user_id, *replica.read_inbox, *(entry.user_id for entry in book)}
-    replica.names = {user_id: name for user_id, name in replica.names.items() if user_id in shown}
-    replica.known = Known(
-        replica,
-        {entry.user_id: entry.mutual for entry in book},
-        (me.first_name, me.last_name or "", usernames, me.phone),
-    )
-    for key in ("StatusTimestamp", "PhoneNumber", "Forwards", "About", "Birthday"):
-        rules = await device.call(functions.account.GetPrivacy(key=getattr(types, f"InputPrivacyKey{key}")()))
-        replica.privacy[f"PrivacyKey{key}"] = rules.rules
-    targets: list[Any] = [types.InputNotifyUsers()]
-    targets += [types.InputNotifyPeer(peer=device.peer(one)) for one in everybody]
-    named: list[Any] = [types.NotifyUsers()]
-    named += [types.NotifyPeer(peer=types.PeerUser(user_id=one.user_id)) for one in everybody]
-    for target, peer in zip(targets, named, strict=True):
-        settings = await device.call(functions.account.GetNotifySettings(peer=target))
-        replica.notify[repr(peer)] = settings
-    return replica
-
-
-def compared_all(followed: Follower, asked: Follower) -> Iterator[Compared]:
-    """Yields what following the updates and asking afresh must know alike."""
-    yield from compared(followed, asked)
-    if followed.known.contacts_changed:  # a client reads the address book again then
-        followed.known.contacts, followed.known.contacts_changed = asked.known.contacts, False
-    yield "contacts", followed.known.contacts, asked.known.contacts
-    yield "name", followed.known.name, asked.known.name
-    yield "privacy", followed.privacy, asked.privacy
-    known = {peer: settings for peer, settings in followed.notify.items() if peer in asked.notify}
-    yield "notify", known, asked.notify
 
 
 @dataclass
@@ -168,11 +101,17 @@ class World:
         self.clock = servers[0].clock
         self.choose = random.Random(seed)
         self.chooser = Chooser(self.choose, lambda: int(self.clock.time()), weights)
+        self.everybody: list[Device] = []
+        """A device of each account."""
+        self.gone: list[Device] = []
+        """One of each account that was deleted."""
         self.devices: list[Living] = []
         self.told: dict[int, Follower] = {}
         self.asked: dict[int, Follower] = {}
         self.log: list[str] = []
         self.done: dict[str, int] = {}
+        self._keys = count(101)
+        self._numbers = count()
         self.steps = 0
         self._calls = 0
         self._connection = connection
@@ -181,25 +120,42 @@ class World:
 
     async def populate(self) -> None:
         """Makes the accounts, each with a device in each process."""
-        keys, first = count(101), self.servers[0]
-        users = [
-            await first.store.accounts.sign_up(str(15_550_000 + number), f"Name {number}")
-            for number in range(self._accounts)
-        ]
-        devices = []
-        for user in users:
-            for server in self.servers:
-                key = next(keys)
-                await first.store.accounts.bind(key, user.user_id, "127.0.0.1", ClientInfo())
-                devices.append(Device(server, user, key, key + 10_000, tl.LAYER))
-        self.everybody = devices[:: len(self.servers)]
+        users = [await self._sign_up() for _ in range(self._accounts)]
+        devices = [[await self._log_in(user, server) for server in self.servers] for user in users]
+        self.everybody = [mine[0] for mine in devices]
         for number, device in enumerate(self.everybody):
             for _ in range(number):
                 await device.send(device, "so that the ids differ")
         await self._pushes()
-        known = {device.user_id: await follower(device, self.everybody) for device in self.everybody}
-        self.devices = [Living(device, deepcopy(known[device.user_id])) for device in devices]
-        self.told, self.asked = deepcopy(known), known
+        for mine in devices:
+            await self._begin(mine)
+
+    @property
+    def known(self) -> list[Device]:
+        """A device of each account that clients may name: those that were deleted, too."""
+        return [*self.everybody, *self.gone]
+
+    async def _sign_up(self) -> User:
+        number = next(self._numbers)
+        return await self.servers[0].store.accounts.sign_up(str(15_550_000 + number), f"Name {number}")
+
+    async def _log_in(self, user: User, server: Server) -> Device:
+        key = next(self._keys)
+        await server.store.accounts.bind(key, user.user_id, "127.0.0.1", ClientInfo())
+        return Device(server, user, key, key + 10_000, tl.LAYER)
+
+    async def _afresh(self, device: Device) -> Follower:
+        """Returns what a client knows that has just logged in."""
+        known = await follower(device, self.known)
+        for one in self.gone:  # who sees that it is gone shows no action bar
+            known.arranged.bars.pop(one.user_id, None)
+        return known
+
+    async def _begin(self, devices: list[Device]) -> None:
+        """Has the devices of one account follow from now on."""
+        known = await self._afresh(devices[0])
+        self.devices += [Living(device, deepcopy(known)) for device in devices]
+        self.told[known.user_id], self.asked[known.user_id] = deepcopy(known), known
 
     async def step(self) -> None:
         """Does one thing: a call or several at once, or what happens to devices, processes and stores."""
@@ -211,6 +167,8 @@ class World:
             await self._pass_time(self.choose.choice([61, 700, 4000]))
         elif chance < 0.055:
             await self._flush()
+        elif chance < 0.058 and len(self.gone) < MOST_GONE:
+            await self._delete_account()
         elif chance < 0.10:
             await self._deliver()
         elif chance < 0.19:
@@ -229,7 +187,7 @@ class World:
             if not living.there:
                 await self._toggle(living)
         asking = [self.choose.choice(self._of(device.user_id)).device for device in self.everybody]
-        known = await asyncio.gather(*(follower(device, self.everybody) for device in asking))
+        known = await asyncio.gather(*map(self._afresh, asking))
         for device, new in zip(asking, known, strict=True):
             asked = self.asked[device.user_id]
             await asked.catch_up(device, pts_limit=self.choose.choice([None, 3, 100]))
@@ -262,7 +220,7 @@ class World:
 
     async def _call(self, living: Living | None = None) -> None:
         living = living or self.choose.choice(self.devices)
-        method = self.chooser.call(living.device, living.replica, self.everybody)
+        method = self.chooser.call(living.device, living.replica, self.known)
         name = method.CONSTRUCTOR_NAME
         self._calls += 1
         number = self._calls
@@ -318,6 +276,21 @@ class World:
                 raise outcome
         await self._recover()
 
+    async def _delete_account(self) -> None:
+        """Has an account deleted while others make calls; somebody else signs up."""
+        leaving = self.choose.choice(self.everybody)
+        self._note(f"{leaving.user_id} leaves")
+        self.devices = [living for living in self.devices if living.device.user_id != leaving.user_id]
+        self.everybody.remove(leaving)
+        self.gone.append(leaving)
+        del self.told[leaving.user_id], self.asked[leaving.user_id]
+        calls = [self._call() for _ in range(self.choose.randrange(4))]
+        await asyncio.gather(leaving.call(functions.account.DeleteAccount(reason="")), *calls)
+        user = await self._sign_up()
+        devices = [await self._log_in(user, server) for server in self.servers]
+        self.everybody.append(devices[0])
+        await self._begin(devices)
+
     async def _recover(self) -> None:
         """Lets what was broken off come to an end, and its reservations be filled."""
         for server in self.servers:
@@ -346,6 +319,8 @@ class World:
         stores = [server.store for server in self.servers]
         await asyncio.gather(*(store.scheduled.dispatch_due() for store in stores))
         await asyncio.gather(*(store.ttl.expire() for store in stores))
+        for device in self.gone:
+            await asyncio.gather(*(store.purge.step(device.user_id) for store in stores))
 
     async def _flush(self) -> None:
         """Empties what is kept in memory only."""
@@ -435,7 +410,9 @@ async def opened(
                 await world.populate()
                 yield world
             except Exception as error:
-                told = "\n".join([f"seed {seed}, step {world.steps}: {error!r}", str(error), *world.log])
+                told = "\n".join(
+                    [f"seed {seed}, step {world.steps}: {type(error).__name__} {error}", *world.log]
+                )
                 raise AssertionError(told) from error
     finally:
         await breaker.close()
