@@ -46,6 +46,8 @@ _SPARE_CONNECTIONS: Final = 10
 _FEWEST_CONNECTIONS: Final = 2
 _FIRST_BACKOFF_S: Final = 0.1
 _LONGEST_BACKOFF_S: Final = 10.0
+_BURIAL_S: Final = 5.0
+"""How long a dead worker's successor waits for what is cleared away: it takes some hundredths."""
 _STEADY_S: Final = 10.0
 """A worker that lived so long is started again at once."""
 
@@ -167,8 +169,9 @@ class WorkerProcess:
         try:
             metrics.forget_process(self._directory, gone.process.pid)
             if gone.process.returncode != 0:
-                await bury(at.postgres_dsn, at.redis_url, SystemClock(), gone.node, gone.holder)
-        except Unavailable as error:
+                async with asyncio.timeout(_BURIAL_S):
+                    await bury(at.postgres_dsn, at.redis_url, SystemClock(), gone.node, gone.holder)
+        except (Unavailable, TimeoutError) as error:
             log.warning("others wait for a dead worker until its lease ends", problem=str(error))
         except Exception:
             log.exception("what a worker left could not be cleared away", worker=self.number)

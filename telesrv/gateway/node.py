@@ -483,7 +483,8 @@ class Node:
             self._hub.forget_key(header["auth_key_id"])
 
     async def _on_control_gone(self, header: Header, body: bytes) -> None:
-        """Looks who lives: whoever ended a node says that the registry has changed."""
+        """Looks who lives: whoever buried a node says that the registry has changed."""
+        self._trusted.discard(header["node"])
         if header["node"] in self._peers:
             await self._beat()
 
