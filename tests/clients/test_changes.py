@@ -9,7 +9,10 @@ from typing import Any
 from telethon import events
 
 from tests.clients.conftest import MakeTelethon, new_phone
+from tests.clients.mirror import said
 from tests.clients.telethon_peer import TelethonPeer
+
+PINNED = "MessageActionPinMessage"
 
 
 class Chat:
@@ -24,7 +27,7 @@ class Chat:
     async def _on_update(self, update: Any) -> None:
         match type(update).__name__:
             case "UpdateNewMessage" | "UpdateEditMessage" if update.message.peer_id.user_id != 777000:
-                self.texts[update.message.id] = update.message.message
+                self.texts[update.message.id] = said(update.message)
             case "UpdateDeleteMessages":
                 for box_id in update.messages:
                     self.texts.pop(box_id, None)
@@ -76,23 +79,23 @@ async def test_every_device_sees_each_change(telethon: MakeTelethon) -> None:
     assert (edited.id, edited.message) == (second.id, "edited")
     await all_come_to(["m0", "edited", "m2"])
     await client.pin_message(bob, second, notify=False)
-    await all_come_to(["m0", "edited", "m2"], 1)
+    await all_come_to(["m0", "edited", "m2", PINNED], 1)
     await client.delete_messages(bob, [first.id], revoke=True)
-    await all_come_to(["edited", "m2"], 1)
+    await all_come_to(["edited", "m2", PINNED], 1)
     copies = await client.forward_messages(bob, [third.id, second.id], bob)
     assert [copy.message for copy in copies] == ["m2", "edited"]
     assert all(copy.fwd_from.from_id.user_id == alice for copy in copies)
-    await all_come_to(["edited", "m2", "m2", "edited"], 1)
+    await all_come_to(["edited", "m2", PINNED, "m2", "edited"], 1)
     at = datetime.now(UTC) + timedelta(seconds=3)
     await client.send_message(bob, "scheduled", schedule=at)
-    await all_come_to(["edited", "m2", "m2", "edited", "scheduled"], 1)
+    await all_come_to(["edited", "m2", PINNED, "m2", "edited", "scheduled"], 1)
     await client.unpin_message(bob)
-    everything = ["edited", "m2", "m2", "edited", "scheduled"]
+    everything = ["edited", "m2", PINNED, "m2", "edited", "scheduled"]
     await all_come_to(everything)
     await bob_2.come_back()
     assert await away.comes_to(everything), away.texts
     for device, peer in ((alice_1, bob), (alice_2, bob), (bob_1, alice), (bob_2, alice)):
-        history = [message.message async for message in device.client.iter_messages(peer)]
+        history = [said(message) async for message in device.client.iter_messages(peer)]
         assert history[::-1] == everything
     await client.delete_dialog(bob, revoke=True)
     await all_come_to([])
