@@ -105,9 +105,12 @@ class EventWriter:
         """Returns the next box_id of an account; one that is not used stays unused.
 
         Raises:
-            StopIteration: more than `transact` was told of.
+            LookupError: more than `transact` was told of.
         """
-        return next(self._box_ids[user_id])
+        box_id = next(self._box_ids[user_id], 0)
+        if not box_id:
+            raise LookupError(f"no box_id of {user_id} is left")
+        return box_id
 
     def message_id(self) -> int:
         """Returns a global message id; raises as `MessageIds.next`."""
