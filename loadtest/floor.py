@@ -6,10 +6,8 @@ What the store adds to it is its own work: the queue, the verdicts, the ids, the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from loadtest.world import SHIFT
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.peers import Peer
+from telesrv.domain.updates import OUTBOX_BUCKETS
 from telesrv.store import Store
 from telesrv.store.ids import RESERVED, Grant, MessageIds
 from telesrv.store.ids import take_columns as id_columns
@@ -48,8 +47,8 @@ class SendBatch:
 class _Claim(NamedTuple):
     """The arguments of the three round trips of one batch of the outbox."""
 
-    bucket: int
-    start: int
+    start: tuple[int, int]
+    buckets: list[int]
     users: list[int]
     pts: list[int]
 
@@ -104,40 +103,39 @@ async def run_drain(
 ) -> tuple[float, int]:
     """Returns the seconds that claiming and ending *rows* takes, and how many were claimed.
 
-    The batches are those that the store would make of them, in as many workers.
+    The batches, of *batch* rows, are those that the store makes of them, in as many workers.
     """
-    batches: list[list[_Claim]] = [[] for _ in range(workers)]
-    for bucket, some in groupby(sorted(rows), itemgetter(0)):
-        start = 0
-        for part in _batched([(user_id, pts) for _, user_id, pts in some], batch):
-            users, ptss = map(list, zip(*part, strict=True))
-            batches[bucket % workers].append(_Claim(bucket, start, users, ptss))
-            start = users[-1]
+    batches: list[list[_Claim]] = []
+    for worker in range(workers):
+        own = sorted(row for row in rows if row[0] % workers == worker)
+        parts = [own[first : first + batch] for first in range(0, len(own), batch)]
+        starts = [(0, 0), *(part[-1][:2] for part in parts[:-1])]
+        batches.append(
+            [
+                _Claim(start, *map(list, zip(*part, strict=True)))
+                for start, part in zip(starts, parts, strict=True)
+            ]
+        )
 
-    async def work(own: Sequence[_Claim]) -> int:
+    async def work(worker: int) -> int:
         claimed = 0
+        buckets = sorted(buckets_of(worker, workers, OUTBOX_BUCKETS))
         async with store.pool.acquire() as connection:
-            turns = {
-                row["bucket"]: row["turn"]
-                for row in await connection.fetch(SQL_TURNS, sorted({claim.bucket for claim in own}))
-            }
-            for bucket, start, users, pts in own:
+            turns = {row["bucket"]: row["turn"] for row in await connection.fetch(SQL_TURNS, buckets)}
+            moved = [turns[bucket] for bucket in buckets]
+            for start, owning, users, pts in batches[worker]:
                 found = await connection.fetch(
-                    SQL_CLAIM, bucket, 2**62, start, 2**63 - 1, 2**62 + 1, len(users), turns[bucket], 1
+                    SQL_CLAIM, buckets, moved, 2**62, 2**62 + 1, *start, len(users), 1
                 )
-                turns[bucket] += 1
-                claimed += len(found) - 1
+                moved = [turn + 1 for turn in moved]
+                claimed += len(found) - len(buckets)
                 await connection.fetch(SQL_LOGGED, users, pts)
-                await connection.execute(SQL_DONE, bucket, users, pts)
+                await connection.execute(SQL_DONE, owning, users, pts)
         return claimed
 
     started = perf_counter()
-    counts = await asyncio.gather(*map(work, batches))
+    counts = await asyncio.gather(*map(work, range(workers)))
     return perf_counter() - started, sum(counts)
-
-
-def _batched(keys: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:
-    return (keys[first : first + size] for first in range(0, len(keys), size))
 
 
 def _shifted(request: SendRequest) -> SendRequest:

@@ -257,11 +257,10 @@ class MixedLoad:
         """Pushes to nobody what is owed, until the run has stopped and nothing is."""
         outbox = self._store.outbox
         own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
-        while due := await outbox.wait(0.1, own) or await outbox.due(own) or not self._stop.is_set():
-            for bucket in sorted(due) if not isinstance(due, bool) else ():
-                async for rows in deliver(self._store, bucket):
-                    self._pushes += len(rows)
-                    self._pushed.update((row.target_user_id, row.pts) for row in rows)
+        while (due := await outbox.wait(0.1, own) or await outbox.due(own)) or not self._stop.is_set():
+            async for rows in deliver(self._store, due):
+                self._pushes += len(rows)
+                self._pushed.update((row.target_user_id, row.pts) for row in rows)
 
     async def _check(self) -> None:
         """Finds out whether what must be right is right."""

@@ -163,8 +163,8 @@ class StoreLoad:
             outbox = self._store.outbox
             own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
             while due := await outbox.due(own):
-                for bucket in sorted(due):
-                    claims.extend([len(claimed) async for claimed in deliver(self._store, bucket)])
+                async for claimed in deliver(self._store, due):
+                    claims.append(len(claimed))
 
         with quiet_collector():
             async with self._bar(f"drain, {title}", len(rows), lambda: sum(claims)):
@@ -186,7 +186,7 @@ class StoreLoad:
                 self._store,
                 rows,
                 workers=self._settings.outbox_workers,
-                batch=self._store.config.outbox_batch,
+                batch=self._store.outbox.limit(range(OUTBOX_BUCKETS)),
             )
         if count != len(rows):
             self._wrong(f"the floor of the drain claimed {count} rows of {len(rows)}")
@@ -206,10 +206,9 @@ class StoreLoad:
             outbox = self._store.outbox
             own = floor.buckets_of(index, self._settings.outbox_workers, OUTBOX_BUCKETS)
             while not (stop.is_set() and pushed >= 2 * len(requests)):
-                for bucket in sorted(await outbox.wait(0.1, own) or await outbox.due(own)):
-                    async for rows in deliver(self._store, bucket):
-                        pushed += len(rows)
-                        delivered.update((row.target_user_id, row.pts) for row in rows)
+                async for rows in deliver(self._store, await outbox.wait(0.1, own) or await outbox.due(own)):
+                    pushed += len(rows)
+                    delivered.update((row.target_user_id, row.pts) for row in rows)
 
         async def watch() -> None:
             while not stop.is_set():

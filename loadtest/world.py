@@ -11,7 +11,7 @@ import random
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -33,14 +33,13 @@ SHIFT = 1_000_000_000
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "nobody", "looks"]
 
 
-async def deliver(store: Store, bucket: int) -> AsyncIterator[list[OutboxRow]]:
-    """Claims and ends what a bucket owes as the dispatcher does, until a claim is not full."""
-    rows: list[OutboxRow] | None = None
-    while rows is None or len(rows) >= store.config.outbox_batch:
-        rows = await store.outbox.claim(bucket)
-        if rows:
-            await store.outbox.done(rows)
-            yield rows
+async def deliver(store: Store, buckets: Collection[int]) -> AsyncIterator[list[OutboxRow]]:
+    """Claims and ends what some buckets owe as the dispatcher does, until a claim is not full."""
+    while rows := await store.outbox.claim(buckets):
+        await store.outbox.done(rows)
+        yield rows
+        if len(rows) < store.outbox.limit(buckets):
+            return
 
 
 @asynccontextmanager

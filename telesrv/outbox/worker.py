@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -79,9 +79,10 @@ class OutboxDispatcher:
                     interruptions = outbox.interruptions
                     await outbox.release_leases(self._node.number, own)
                     buckets = await outbox.due(own)
-                # A full batch leaves more behind it; a bucket with less is looked at when it is woken again.
-                buckets = {bucket for bucket in sorted(buckets) if await self._dispatch_bucket(bucket)}
+                # A full batch leaves more behind it; what had less is looked at when it is woken again.
+                buckets = await self._dispatch(sorted(buckets))
                 if buckets:
+                    buckets |= await outbox.wait(0, own)
                     continue
                 waking = asyncio.ensure_future(outbox.wait(self._interval_s, own))
                 await asyncio.wait({waking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -100,19 +101,29 @@ class OutboxDispatcher:
             log.warning("filled pts that a dead writer had reserved", count=filled)
         return False
 
-    async def _dispatch_bucket(self, bucket: int) -> bool:
-        """Pushes one batch; tells whether the bucket may hold more."""
-        rows = await self._store.outbox.claim(bucket)
+    async def _dispatch(self, buckets: Sequence[int]) -> set[int]:
+        """Pushes one batch of them; returns those that may hold more."""
+        span, more = self._store.outbox.span, set[int]()
+        for first in range(0, len(buckets), span):
+            if await self._dispatch_batch(some := buckets[first : first + span]):
+                more.update(some)
+        return more
+
+    async def _dispatch_batch(self, buckets: Sequence[int]) -> bool:
+        """Pushes one batch; tells whether it was full."""
+        rows = await self._store.outbox.claim(buckets)
         if not rows:
             return False
         by_user = {user_id: list(owed) for user_id, owed in groupby(rows, attrgetter("target_user_id"))}
-        failed = await self._push(by_user)
+        failed: dict[int, str] = {}
+        for part in _parts(by_user, self._store.config.outbox_batch):
+            failed |= await self._push(part)
         for user_id, problem in failed.items():
             await self._store.outbox.retry(by_user.pop(user_id), problem)
         done = [row for owed in by_user.values() for row in owed]
         if done:
             await self._store.outbox.done(done)
-        return len(rows) >= self._store.config.outbox_batch
+        return len(rows) >= self._store.outbox.limit(buckets)
 
     async def _push(self, owed: Mapping[int, Sequence[OutboxRow]]) -> dict[int, str]:
         """Hands the pushes of one batch to every process that holds sessions; returns what failed, by
@@ -145,3 +156,17 @@ class OutboxDispatcher:
                     raise outcome
                 failed.update((user_id, str(outcome)) for user_id, _ in sent)
         return failed
+
+
+def _parts(owed: Mapping[int, Sequence[OutboxRow]], size: int) -> Iterator[dict[int, Sequence[OutboxRow]]]:
+    """Splits what is owed between accounts, into parts of *size* rows or little more."""
+    part: dict[int, Sequence[OutboxRow]] = {}
+    count = 0
+    for user_id, rows in owed.items():
+        part[user_id] = rows
+        count += len(rows)
+        if count >= size:
+            yield part
+            part, count = {}, 0
+    if part:
+        yield part

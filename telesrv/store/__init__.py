@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from telesrv.clock import Clock
+from telesrv.domain.updates import OUTBOX_BUCKETS
 from telesrv.store.accounts import AccountStore
 from telesrv.store.action_bars import ActionBarStore
 from telesrv.store.auth_keys import AuthKeyStore
@@ -132,6 +133,7 @@ class Store:
             self.signals,
             clock,
             batch=config.outbox_batch,
+            span=OUTBOX_BUCKETS if config.partitions else 1,
             lease_s=config.outbox_lease_s,
             max_attempts=config.outbox_attempts,
             node=lambda: self.ids.message_ids.node,

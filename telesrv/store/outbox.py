@@ -32,8 +32,10 @@ from telesrv.store.updates import EVENT_COLUMNS, event_of
 _HOLE_PAUSE_MS: Final = 50
 _BACKOFF_MS: Final = 500
 _BACKOFF_MOST_MS: Final = 300_000
-_NO_USER: Final = 2**63 - 1
+_START: Final = (0, 0)
 _MAX_ERROR: Final = 500
+_MOST_BATCHES: Final = 10
+"""In one claim, all of which is in memory: what a statement costs by itself is little then."""
 _TURNS: Final = 4
 """How often a claim is tried against other processes' claims of the same bucket."""
 _EVENT_WIDTH: Final = EVENT_COLUMNS.count(",") + 1
@@ -42,31 +44,36 @@ _EVENT_WIDTH: Final = EVENT_COLUMNS.count(",") + 1
 SQL_TURNS: Final = """
 SELECT bucket, turn FROM outbox_buckets WHERE bucket = ANY($1::smallint[])
 """
-# Leases the next rows of a bucket for users from $3 to below $4, passing over users with leased rows. When
-# the turn is not $7 any more, nothing; else the answer has one row more, for the turn, first.
+# Leases the next rows of some buckets, from account $6 of bucket $5 on, passing over accounts whose first row
+# is leased. Only of buckets whose turn is still $2: the answer has a row without account for each of these.
 SQL_CLAIM: Final = """
 WITH turn AS MATERIALIZED (
-    UPDATE outbox_buckets SET turn = turn + 1 WHERE bucket = $1 AND turn = $7
-    RETURNING set_config('synchronous_commit', 'off', true)
+    UPDATE outbox_buckets o SET turn = o.turn + 1
+    FROM (
+        SELECT b.bucket FROM unnest($1::smallint[], $2::bigint[]) AS q(bucket, turn)
+        JOIN outbox_buckets b ON b.bucket = q.bucket AND b.turn = q.turn
+        ORDER BY b.bucket FOR UPDATE OF b
+    ) l
+    WHERE o.bucket = l.bucket
+    RETURNING o.bucket, set_config('synchronous_commit', 'off', true)
 ), claimed AS (
     UPDATE dispatch_outbox o
-    SET leased = true, claimed_by = $8, attempts = o.attempts + 1, available_at_ms = $5
+    SET leased = true, claimed_by = $8, attempts = o.attempts + 1, available_at_ms = $4
     FROM (
-        SELECT c.target_user_id, c.pts FROM dispatch_outbox c
-        WHERE EXISTS (SELECT 1 FROM turn)
-            AND c.bucket = $1 AND c.available_at_ms <= $2 AND c.target_user_id >= $3 AND c.target_user_id < $4
-            AND c.target_user_id NOT IN (
-                SELECT f.target_user_id FROM dispatch_outbox f
-                WHERE f.bucket = $1 AND f.leased AND f.available_at_ms > $2)
-        ORDER BY c.target_user_id, c.pts LIMIT $6 FOR UPDATE SKIP LOCKED
+        SELECT c.bucket, c.target_user_id, c.pts FROM dispatch_outbox c
+        WHERE c.bucket = ANY($1::smallint[]) AND c.bucket = ANY(ARRAY(SELECT bucket FROM turn))
+            AND (c.bucket, c.target_user_id) >= ($5, $6) AND c.available_at_ms <= $3
+            AND (
+                SELECT NOT f.leased OR f.available_at_ms <= $3 FROM dispatch_outbox f
+                WHERE f.bucket = c.bucket AND f.target_user_id = c.target_user_id ORDER BY f.pts LIMIT 1)
+        ORDER BY c.bucket, c.target_user_id, c.pts LIMIT $7 FOR UPDATE SKIP LOCKED
     ) p
-    WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts
+    WHERE o.bucket = p.bucket AND o.target_user_id = p.target_user_id AND o.pts = p.pts
     RETURNING o.bucket, o.target_user_id, o.pts, o.exclude_auth_key_id, o.exclude_session_id, o.attempts,
         o.last_error
 )
-SELECT NULL::smallint AS bucket, NULL::bigint AS target_user_id, NULL::int AS pts,
-    NULL::bigint AS exclude_auth_key_id, NULL::bigint AS exclude_session_id, NULL::smallint AS attempts,
-    NULL::text AS last_error
+SELECT bucket, NULL::bigint AS target_user_id, NULL::int AS pts, NULL::bigint AS exclude_auth_key_id,
+    NULL::bigint AS exclude_session_id, NULL::smallint AS attempts, NULL::text AS last_error
 FROM turn
 UNION ALL
 SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, attempts, last_error FROM claimed
@@ -111,8 +118,9 @@ WHERE bucket = $1 AND leased AND ($3::int IS NULL OR claimed_by = $3)
 """
 # Ends rows that were delivered.
 SQL_DONE: Final = """
-DELETE FROM dispatch_outbox o USING unnest($2::bigint[], $3::int[]) AS p(target_user_id, pts)
-WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts
+DELETE FROM dispatch_outbox o
+USING unnest($1::smallint[], $2::bigint[], $3::int[]) AS p(bucket, target_user_id, pts)
+WHERE o.bucket = p.bucket AND o.target_user_id = p.target_user_id AND o.pts = p.pts
     AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
 """
 # Lets rows be tried again later.
@@ -191,9 +199,15 @@ class OutboxStore:
         lease_s: float,
         max_attempts: int,
         node: Callable[[], int],
+        span: int,
         metrics: StoreMetrics = NO_METRICS,
     ) -> None:
-        """Nothing happens yet; *node* tells the number of this process, by which its leases are known."""
+        """Nothing happens yet.
+
+        Args:
+            node: tells the number of this process, by which its leases are known.
+            span: how many buckets one statement may have to do with; 1 where they are on shards.
+        """
         self._pool = pool
         self._metrics = metrics
         self._marks = marks
@@ -203,7 +217,9 @@ class OutboxStore:
         self._lease_s = lease_s
         self._max_attempts = max_attempts
         self._node = node
-        self._next_user: dict[int, int] = {}
+        self.span = span
+        self._broken_off: dict[int, int] = {}
+        """The account with which the next claim of a bucket starts, where the one before was full."""
         self._turns: dict[int, int] = {}
 
     @property
@@ -215,36 +231,48 @@ class OutboxStore:
         """
         return self._pool.ended.connections
 
-    async def claim(self, bucket: int, limit: int | None = None) -> list[OutboxRow]:
-        """Returns the next rows of a bucket, leased, by account and pts.
+    def limit(self, buckets: Collection[int]) -> int:
+        """Returns how many rows a claim in *buckets* takes at most: the configured batch for each, of ten."""
+        return self._batch * min(len(buckets), _MOST_BATCHES)
 
-        Accounts take turns from one claim to the next. Rows beyond a hole are put back for a moment.
+    async def claim(self, buckets: Collection[int], limit: int | None = None) -> list[OutboxRow]:
+        """Returns the next rows of some buckets, leased, by bucket, account and pts.
+
+        Buckets and accounts take turns from one full claim to the next. Rows beyond a hole are put back for a
+        moment.
 
         Args:
-            limit: how many rows at most; the configured batch when None.
+            buckets: at most `span` of them; no other claim of this process is under way in one of them.
+            limit: how many rows at most; that of `limit` when None.
         Raises:
             Unavailable: PostgreSQL is away; what was leased comes again after the lease.
         """
-        limit = limit or self._batch
-        start = self._next_user.get(bucket, 0)
+        if not buckets:
+            return []
+        limit = limit or self.limit(buckets)
+        start = next(
+            ((bucket, self._broken_off.pop(bucket)) for bucket in buckets if bucket in self._broken_off),
+            _START,
+        )
         async with self._pool.acquire() as connection:
-            rows = await self._lease(connection, bucket, start, limit)
-            if not rows and start:
-                start = 0
-                rows = await self._lease(connection, bucket, start, limit)
-            self._next_user[bucket] = _next_user(rows) if len(rows) == limit else 0
+            rows = await self._lease(connection, buckets, start, limit)
+            if not rows and start != _START:
+                start = _START
+                rows = await self._lease(connection, buckets, start, limit)
             if not rows:
                 return []
             logged = await self._logged(connection, rows)
-        if start and len(rows) < limit:
-            self._signals.wake((bucket,))  # there may be more, of the accounts before these
+        if len(rows) == limit:
+            self._broken_off[rows[-1].bucket] = _next_user(rows)
+        elif start != _START:
+            self._signals.wake(buckets)  # there may be more, before where this one started
         heads = await self._marks.load({row.target_user_id: None for row in rows})
         claimed: list[OutboxRow] = []
         moved: set[int] = set()
         apart: list[OutboxRow] = []
         orphans: list[OutboxRow] = []
         for row in rows:
-            _, user_id, pts, *_ = row
+            user_id, pts = row.target_user_id, row.pts
             pts_count = logged.get((user_id, pts))
             if pts_count is None:  # on shards, half of a transaction is visible for a moment
                 orphans.append(row)
@@ -261,7 +289,7 @@ class OutboxStore:
         if orphans:
             await self.retry(orphans, "no such event")
         if apart:
-            claimed = await self._joined(bucket, claimed, apart, heads)
+            claimed = await self._joined(claimed, apart, heads)
         self._metrics.outbox_claimed(len(claimed))
         return claimed
 
@@ -303,8 +331,8 @@ class OutboxStore:
         Raises:
             Unavailable: PostgreSQL is away; they are claimed again after the lease.
         """
-        for bucket, some in _by_bucket(rows):
-            await self._pool.execute(SQL_DONE, bucket, *_columns(some))
+        for some in [list(rows)] if self.span > 1 else [some for _, some in _by_bucket(rows)]:
+            await self._pool.execute(SQL_DONE, sorted(row.bucket for row in some), *_columns(some))
             self._metrics.outbox_delivered(len(some))
 
     async def retry(self, rows: Iterable[OutboxRow], error: str) -> None:
@@ -354,30 +382,34 @@ class OutboxStore:
         """
         return await self._signals.wait(timeout_s, buckets)
 
-    async def _lease(self, connection: Connection, bucket: int, start: int, limit: int) -> list[OutboxRow]:
-        """Leases rows of users from *start* in one statement, and one more for each turn of another.
+    async def _lease(
+        self, connection: Connection, buckets: Collection[int], start: tuple[int, int], limit: int
+    ) -> list[OutboxRow]:
+        """Leases rows from (bucket, account) *start* on in one statement, and one more for each turn of
+        another process.
 
         What a claim sees is of the moment it begins; the turn proves that nobody has leased rows since, so
         that it does not take an account's later rows while the earlier ones are another's.
         """
+        left = sorted(buckets)
         for _ in range(_TURNS):
-            turn = self._turns.get(bucket)
-            if turn is None:
-                for row in await connection.fetch(
-                    SQL_TURNS, [bucket] if self._turns else range(OUTBOX_BUCKETS)
-                ):
+            if unknown := [bucket for bucket in left if bucket not in self._turns]:
+                for row in await connection.fetch(SQL_TURNS, unknown):
                     self._turns[row["bucket"]] = row["turn"]
-                turn = self._turns[bucket]
+            turns = {bucket: self._turns.pop(bucket) for bucket in left}
             now_ms = self._now_ms()
             until_ms = now_ms + int(self._lease_s * 1000)
-            del self._turns[bucket]
             found = await connection.fetch(
-                SQL_CLAIM, bucket, now_ms, start, _NO_USER, until_ms, limit, turn, self._node()
+                SQL_CLAIM, left, list(turns.values()), now_ms, until_ms, *start, limit, self._node()
             )
-            if found:
-                self._turns[bucket] = turn + 1
-                return sorted(map(OutboxRow._make, found[1:]))
-        self._signals.wake_later(bucket, _HOLE_PAUSE_MS / 1000)
+            rows = [OutboxRow._make(row) for row in found if row[1] is not None]
+            self._turns.update((row[0], turns[row[0]] + 1) for row in found if row[1] is None)
+            left = [bucket for bucket in left if bucket not in self._turns]
+            if rows or not left:
+                self._signals.wake(left)
+                return sorted(rows)
+        for bucket in left:
+            self._signals.wake_later(bucket, _HOLE_PAUSE_MS / 1000)
         return []
 
     async def _logged(self, connection: Connection, rows: Sequence[OutboxRow]) -> dict[tuple[int, int], int]:
@@ -391,7 +423,7 @@ class OutboxStore:
         return {(row[0], row[1]): row[2] for row in found}
 
     async def _joined(
-        self, bucket: int, claimed: list[OutboxRow], apart: Sequence[OutboxRow], heads: dict[int, int]
+        self, claimed: list[OutboxRow], apart: Sequence[OutboxRow], heads: dict[int, int]
     ) -> list[OutboxRow]:
         """Adds those of *apart* up to which the log has no hole, and puts the others back.
 
@@ -405,8 +437,8 @@ class OutboxStore:
             log = [(row["pts"], row["pts_count"]) for row in logs.get(user_id, ())]
             heads[user_id], _ = self._marks.follow(user_id, mark, log)
         beyond = [row for row in apart if row.pts > heads[row.target_user_id]]
-        if beyond:
-            await self._put_back(bucket, beyond)
+        for bucket, some in _by_bucket(beyond):
+            await self._put_back(bucket, some)
         return sorted(claimed + [row for row in apart if row.pts <= heads[row.target_user_id]])
 
     async def _put_back(self, bucket: int, rows: Sequence[OutboxRow]) -> None:
@@ -434,7 +466,7 @@ _key: Final[Callable[[OutboxRow], tuple[int, int]]] = attrgetter("target_user_id
 
 
 def _columns(rows: Iterable[OutboxRow]) -> tuple[list[int], list[int]]:
-    """Returns accounts and pts of rows of one bucket, in their order."""
+    """Returns accounts and pts of rows, in their order."""
     rows = sorted(rows)
     return [row.target_user_id for row in rows], [row.pts for row in rows]
 

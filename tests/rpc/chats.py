@@ -143,7 +143,7 @@ class Server:
         """Claims every row of the outbox and returns the pushes of one account, in order."""
         rows: list[OutboxItem] = []
         for bucket in range(BUCKETS):
-            while claimed := await self.store.outbox.claim(bucket):
+            while claimed := await self.store.outbox.claim({bucket}):
                 rows += await self.store.outbox.read(claimed)
                 await self.store.outbox.done(claimed)
         mine = [item for item in rows if item.row.target_user_id == user_id]
@@ -153,7 +153,7 @@ class Server:
         """Claims the rows that the outbox owes some accounts and returns their pushes, in order."""
         owed: dict[int, list[OutboxItem]] = {user_id: [] for user_id in user_ids}
         for bucket in sorted({bucket_of(user_id) for user_id in owed}):
-            while claimed := await self.store.outbox.claim(bucket):
+            while claimed := await self.store.outbox.claim({bucket}):
                 for item in await self.store.outbox.read(claimed):
                     owed.get(item.row.target_user_id, []).append(item)
                 await self.store.outbox.done(claimed)

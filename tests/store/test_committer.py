@@ -163,7 +163,7 @@ async def test_postgres_that_goes_and_comes_back(
         await send(cut, ANNA, BORIS, "message 0")
         cutter.go_down()
         one = request(ANNA, BORIS, "message 1")
-        for action in (cut.messages.send(one), cut.updates.state(ANNA), cut.outbox.claim(1)):
+        for action in (cut.messages.send(one), cut.updates.state(ANNA), cut.outbox.claim({1})):
             with pytest.raises(Unavailable):
                 await action
         cutter.is_down = False

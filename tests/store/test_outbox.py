@@ -37,7 +37,7 @@ def test_buckets_are_even_and_fixed() -> None:
 
 async def test_claims_are_in_order_with_event_and_box(store: Store) -> None:
     await send_many(store, ANNA, BORIS, 10)
-    rows = await store.outbox.claim(BUCKET)
+    rows = await store.outbox.claim({BUCKET})
     assert pts_of(rows) == list(range(1, 11))
     items = await store.outbox.read(rows)
     assert [item.row for item in items] == rows
@@ -47,17 +47,17 @@ async def test_claims_are_in_order_with_event_and_box(store: Store) -> None:
         assert item.box.box_id == item.event.box_id
         assert item.row.attempts == 1
     await store.outbox.done(rows)
-    assert await store.outbox.claim(BUCKET) == []
+    assert await store.outbox.claim({BUCKET}) == []
 
 
 async def test_leased_rows_are_nobody_elses_until_the_lease_ends(store: Store, clock: FakeClock) -> None:
     await send_many(store, ANNA, BORIS, 3)
-    assert len(await store.outbox.claim(BUCKET)) == 3
-    assert await store.outbox.claim(BUCKET) == []
+    assert len(await store.outbox.claim({BUCKET})) == 3
+    assert await store.outbox.claim({BUCKET}) == []
     assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
     clock.advance(store.config.outbox_lease_s + 1)
     assert await store.outbox.due(ALL) == {bucket_of(ANNA), BUCKET}
-    rows = await store.outbox.claim(BUCKET)
+    rows = await store.outbox.claim({BUCKET})
     assert [(row.pts, row.attempts) for row in rows] == [(1, 2), (2, 2), (3, 2)]
 
 
@@ -65,11 +65,11 @@ async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
     store: Store, store_config: StoreConfig
 ) -> None:
     await send_many(store, ANNA, BORIS, 3)
-    assert len(await store.outbox.claim(BUCKET)) == 3
+    assert len(await store.outbox.claim({BUCKET})) == 3
     again = await Store.open(store_config)
     try:
         assert await again.outbox.release_leases() == 3
-        assert pts_of(await again.outbox.claim(BUCKET)) == [1, 2, 3]
+        assert pts_of(await again.outbox.claim({BUCKET})) == [1, 2, 3]
     finally:
         await again.close()
 
@@ -83,7 +83,7 @@ async def test_a_process_that_is_new_to_an_account_claims_what_the_others_do(
     try:
         for user_id in (ANNA, BORIS):
             assert new.outbox._marks.unknown({user_id})
-            items = await new.outbox.read(await new.outbox.claim(bucket_of(user_id)))
+            items = await new.outbox.read(await new.outbox.claim({bucket_of(user_id)}))
             assert [item.box and item.box.text for item in items] == ["edited", "edited"]
             assert items[-1].event.kind is EventKind.EDIT_MESSAGE
             assert await new.outbox._marks.walk(user_id) == (items[-1].row.pts, False)
@@ -96,13 +96,13 @@ async def test_the_leases_of_one_process_can_be_ended_alone(store: Store, store_
     await send(store, ANNA, BORIS)
     other = await Store.open(replace(store_config, node=2))
     try:
-        assert pts_of(await store.outbox.claim(BUCKET)) == [1]
-        assert pts_of(await other.outbox.claim(bucket_of(ANNA))) == [1]
+        assert pts_of(await store.outbox.claim({BUCKET})) == [1]
+        assert pts_of(await other.outbox.claim({bucket_of(ANNA)})) == [1]
         assert await store.outbox.release_leases(2) == 1
         assert await store.outbox.due(ALL) == {bucket_of(ANNA)}
         assert await store.outbox.release_leases(2) == 0
         assert await store.outbox.release_leases(1, {bucket_of(CLARA)}) == 0
-        assert pts_of(await store.outbox.claim(bucket_of(ANNA))) == [1]
+        assert pts_of(await store.outbox.claim({bucket_of(ANNA)})) == [1]
         assert await store.outbox.release_leases(1) == 2
     finally:
         await other.close()
@@ -116,7 +116,7 @@ async def test_claims_of_one_bucket_by_two_processes_take_turns(
         for number in range(1, 7):
             await send(store, ANNA, BORIS)
             claimant = (store, other)[number % 2]
-            rows = await claimant.outbox.claim(BUCKET)
+            rows = await claimant.outbox.claim({BUCKET})
             assert pts_of(rows) == [number]
             await claimant.outbox.done(rows)
     finally:
@@ -128,16 +128,16 @@ async def test_a_row_without_its_event_stops_no_other(store: Store) -> None:
     orphan = """INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
         VALUES ($1, $2, 99, 0)"""
     await store.pool.execute(orphan, BUCKET, BORIS)
-    assert pts_of(await store.outbox.claim(BUCKET)) == [1]
+    assert pts_of(await store.outbox.claim({BUCKET})) == [1]
 
 
 async def test_an_account_with_leased_rows_is_passed_over(store: Store) -> None:
     await send_many(store, ANNA, BORIS, 3)
-    first = await store.outbox.claim(BUCKET, limit=2)
+    first = await store.outbox.claim({BUCKET}, limit=2)
     assert pts_of(first) == [1, 2]
-    assert await store.outbox.claim(BUCKET) == []
+    assert await store.outbox.claim({BUCKET}) == []
     await store.outbox.done(first)
-    assert pts_of(await store.outbox.claim(BUCKET)) == [3]
+    assert pts_of(await store.outbox.claim({BUCKET})) == [3]
 
 
 async def test_concurrent_claimants_share_no_row_and_break_no_order(
@@ -154,7 +154,7 @@ async def test_concurrent_claimants_share_no_row_and_break_no_order(
         while idle < 3:
             found = 0
             for bucket in await worker.outbox.due(ALL):
-                rows = await worker.outbox.claim(bucket, limit=7)
+                rows = await worker.outbox.claim({bucket}, limit=7)
                 delivered.extend(rows)
                 await worker.outbox.done(rows)
                 found += len(rows)
@@ -181,7 +181,7 @@ async def test_accounts_of_a_bucket_take_turns(store: Store) -> None:
         await send_many(store, ANNA, user_id, 6)
     order = []
     for _ in range(9):
-        rows = await store.outbox.claim(BUCKET, limit=2)
+        rows = await store.outbox.claim({BUCKET}, limit=2)
         order.append(rows[0].target_user_id)
         await store.outbox.done(rows)
     assert order[:3] == same
@@ -193,24 +193,83 @@ async def test_a_claim_goes_on_where_the_one_before_broke_off(store: Store) -> N
     for user_id in same:
         await send_many(store, ANNA, user_id, 6)
     sizes = []
-    while rows := await store.outbox.claim(BUCKET, limit=10):
+    while rows := await store.outbox.claim({BUCKET}, limit=10):
         sizes.append(len(rows))
         await store.outbox.done(rows)
     assert sizes == [10, 8]
+
+
+async def test_a_claim_in_many_buckets_goes_on_where_it_broke_off(store: Store) -> None:
+    receivers = list(range(10_000, 10_040))
+    await add_users(store, *receivers)
+    for user_id in receivers:
+        await send_many(store, user_id, user_id + 1 if user_id + 1 in receivers else receivers[0], 3)
+    order: list[OutboxRow] = []
+    sizes = []
+    while rows := await store.outbox.claim(ALL, limit=50):
+        sizes.append(len(rows))
+        order += rows
+        await store.outbox.done(rows)
+    assert sizes == [50, 50, 50, 50, 40]
+    assert order == sorted(order)
+    assert len({(row.target_user_id, row.pts) for row in order}) == 2 * 3 * 40
+
+
+async def test_of_many_buckets_those_whose_turn_is_lost_come_next(
+    store: Store, store_config: StoreConfig
+) -> None:
+    other = await Store.open(replace(store_config, node=2))
+    try:
+        await send(store, ANNA, BORIS)
+        assert len(await store.outbox.claim(ALL)) == 2
+        await send(store, ANNA, BORIS)
+        await store.outbox.release_leases(1)
+        assert pts_of(await other.outbox.claim({BUCKET})) == [1, 2]
+        await store.outbox.wait(0)
+        rows = await store.outbox.claim(ALL)
+        assert [(row.target_user_id, row.pts) for row in rows] == [(ANNA, 1), (ANNA, 2)]
+        assert await store.outbox.wait(0) == {BUCKET}
+        assert await store.outbox.claim({BUCKET}) == []
+        await other.outbox.release_leases(2)
+        assert pts_of(await store.outbox.claim(ALL)) == [1, 2]
+    finally:
+        await other.close()
+
+
+async def test_a_claim_takes_a_batch_of_each_bucket_and_no_more_than_ten(store: Store) -> None:
+    batch = store.config.outbox_batch
+    assert [store.outbox.limit(range(count)) for count in (1, 3, 10, 64)] == [
+        batch,
+        3 * batch,
+        10 * batch,
+        10 * batch,
+    ]
+
+
+async def test_on_shards_each_statement_has_one_bucket(store_config: StoreConfig) -> None:
+    sharded = await Store.open(replace(store_config, partitions=0))
+    try:
+        assert sharded.outbox.span == 1
+        await send(sharded, ANNA, BORIS)
+        rows = [*await sharded.outbox.claim({BUCKET}), *await sharded.outbox.claim({bucket_of(ANNA)})]
+        await sharded.outbox.done(rows)
+        assert await sharded.outbox.due(ALL) == set()
+    finally:
+        await sharded.close()
 
 
 async def test_rows_beyond_a_hole_wait_for_it(store: Store, clock: FakeClock) -> None:
     await send(store, ANNA, BORIS)
     await store.ids.take([Want(BORIS, pts=1)])
     await send_many(store, ANNA, BORIS, 2)
-    rows = await store.outbox.claim(BUCKET)
+    rows = await store.outbox.claim({BUCKET})
     assert pts_of(rows) == [1]
     await store.outbox.done(rows)
     clock.advance(1)
-    assert await store.outbox.claim(BUCKET) == []
+    assert await store.outbox.claim({BUCKET}) == []
     clock.advance(60)
     assert await store.updates.sweep() == 1
-    rows = await store.outbox.claim(BUCKET)
+    rows = await store.outbox.claim({BUCKET})
     assert pts_of(rows) == [2, 3, 4]
     assert [row.attempts for row in rows] == [1, 1, 1]
     assert (await store.outbox.read(rows))[0].event.kind is EventKind.NOOP
@@ -222,7 +281,7 @@ async def test_a_mark_that_lags_is_walked(store: Store, store_config: StoreConfi
     await send(store, ANNA, BORIS)
     other = await Store.open(store_config)
     try:
-        assert pts_of(await other.outbox.claim(BUCKET)) == [151]
+        assert pts_of(await other.outbox.claim({BUCKET})) == [151]
     finally:
         await other.close()
 
@@ -231,29 +290,29 @@ async def test_retries_back_off_and_end_as_failed(store: Store, clock: FakeClock
     await send(store, ANNA, BORIS)
     attempts = 0
     while (await store.outbox.stats()).failed == 0:
-        rows = await store.outbox.claim(BUCKET)
+        rows = await store.outbox.claim({BUCKET})
         if not rows:
             clock.advance(1)
             continue
         attempts += 1
         await store.outbox.retry(rows, "no\0 way")
-        assert await store.outbox.claim(BUCKET) == []
+        assert await store.outbox.claim({BUCKET}) == []
     assert attempts == store.config.outbox_attempts
     [failed] = await store.outbox.failed()
     assert (failed.target_user_id, failed.pts, failed.last_error) == (BORIS, 1, "no way")
-    assert await store.outbox.claim(BUCKET) == []
+    assert await store.outbox.claim({BUCKET}) == []
     assert await store.outbox.requeue_failed() == 1
     assert await store.outbox.failed() == []
-    [row] = await store.outbox.claim(BUCKET)
+    [row] = await store.outbox.claim({BUCKET})
     assert (row.attempts, row.pts) == (1, 1)
 
 
 async def test_a_row_that_backs_off_does_not_stop_later_ones(store: Store) -> None:
     await send(store, ANNA, BORIS)
-    rows = await store.outbox.claim(BUCKET)
+    rows = await store.outbox.claim({BUCKET})
     await store.outbox.retry(rows, "later")
     await send(store, ANNA, BORIS)
-    assert pts_of(await store.outbox.claim(BUCKET)) == [2]
+    assert pts_of(await store.outbox.claim({BUCKET})) == [2]
 
 
 async def test_commits_wake_the_buckets_they_wrote(store: Store) -> None:

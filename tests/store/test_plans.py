@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from telesrv.domain.updates import bucket_of
+from telesrv.domain.updates import OUTBOX_BUCKETS, bucket_of
 from telesrv.store import (
     Store,
     boxes,
@@ -71,9 +71,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "unread_total": (dialogs.SQL_UNREAD_TOTAL, (7,)),
     "difference": (updates.SQL_DIFFERENCE, (7, 50, 150, 100)),
     "walk": (marks.SQL_WALK, (7, 190, 1000)),
-    "claim": (outbox.SQL_CLAIM, (bucket_of(7), 10, 5, 15, 99, 100, 0, 1)),
     "put_back": (outbox.SQL_PUT_BACK, (bucket_of(7), [7, 8], [1, 2], 5)),
-    "done": (outbox.SQL_DONE, (bucket_of(7), [7, 8], [1, 2])),
     "retry": (outbox.SQL_RETRY, (bucket_of(7), [7, 8], [1, 2], [5, 5], "x")),
 }
 IN_ORDER = {"newest_ids", "older", "newer", "page", "difference", "before_date", "walk", "read_date"}
@@ -122,6 +120,16 @@ async def explain(store: Store, sql: str, *args: object) -> list[dict[str, Any]]
     return list(nodes(json.loads(text)[0]["Plan"]))
 
 
+async def run(store: Store, sql: str, *args: object) -> list[dict[str, Any]]:
+    """Returns the nodes of the plan that ran; what they did is rolled back."""
+    async with store.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        text = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *args)
+        await transaction.rollback()
+    return [node for node in nodes(json.loads(text)[0]["Plan"]) if node["Actual Loops"]]
+
+
 @pytest.fixture
 async def full_store(store: Store) -> Store:
     """A store with enough rows for the planner to have a reason."""
@@ -158,3 +166,25 @@ async def test_plans(full_store: Store) -> None:
     assert not scans_of(plan), "a batch is written without reading a table"
     written = [node["Relation Name"] for node in plan if node["Node Type"] == "ModifyTable"]
     assert len(written) == 5, written
+    await claims_read_what_they_take(full_store)
+
+
+async def claims_read_what_they_take(store: Store) -> None:
+    """Of one bucket or of all: no more rows of the outbox are read than are claimed and ended."""
+    for buckets in ([bucket_of(7)], range(OUTBOX_BUCKETS)):
+        claim = (list(buckets), [0] * len(buckets), 10, 99, 0, 0, 100, 1)
+        found = [node for node in await run(store, outbox.SQL_CLAIM, *claim) if is_outbox(node)]
+        partitions = {node["Relation Name"] for node in found}
+        assert len(partitions) == 1 or len(buckets) > 1
+        assert {node["Node Type"] for node in found} == {"Index Scan"}
+        for alias in ("c", "f", "o"):
+            read = [node for node in found if node["Alias"].split("_")[0] == alias]
+            assert 100 <= sum(node["Actual Rows"] * node["Actual Loops"] for node in read) <= 100 + 16, alias
+        assert all(node.get("Rows Removed by Filter", 0) == 0 for node in found)
+    ended = ([bucket_of(7)] * 2, [7, 8], [1, 2])
+    found = [node for node in await run(store, outbox.SQL_DONE, *ended) if is_outbox(node)]
+    assert [node["Node Type"] for node in found] == ["Index Scan"]
+
+
+def is_outbox(node: dict[str, Any]) -> bool:
+    return "Scan" in node["Node Type"] and node.get("Relation Name", "").startswith("dispatch_outbox")

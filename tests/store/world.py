@@ -58,7 +58,7 @@ async def log_of(store: Store, user_id: int, pts: int = 0) -> list[Event]:
 
 async def claim_all(store: Store) -> list[OutboxItem]:
     """Claims one batch of every bucket, and reads what it is about."""
-    claims = [await store.outbox.claim(bucket) for bucket in range(OUTBOX_BUCKETS)]
+    claims = [await store.outbox.claim({bucket}) for bucket in range(OUTBOX_BUCKETS)]
     return await store.outbox.read([row for rows in claims for row in rows])
 
 
