@@ -17,7 +17,7 @@ import pytest
 
 from telesrv import tl
 from telesrv.tl import functions, mt, types
-from tests.support.raw_client import Link, RawClient, container
+from tests.support.raw_client import WAIT_S, Link, RawClient, container
 from tests.support.running import RunningServer
 
 RSS_GROWTH_BYTES = 32 << 20
@@ -189,7 +189,7 @@ async def test_nonsense_at_the_start_is_closed(server: RunningServer, opening: b
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(opening)
     writer.write_eof()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_S):
         await reader.read()
     writer.close()
     with contextlib.suppress(ConnectionError):
