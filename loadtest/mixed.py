@@ -41,7 +41,7 @@ SELECT (SELECT count(*) FROM private_messages) AS bodies,
     (SELECT count(*) FROM message_boxes WHERE deleted) AS deleted,
     (SELECT count(*) FROM user_update_events WHERE kind = 1) AS sent_events,
     (SELECT count(*) FROM user_update_events WHERE kind = 8) AS edit_events,
-    (SELECT coalesce(sum(pts_count), 0) FROM user_update_events WHERE kind = 9) AS deleted_pts
+    (SELECT coalesce(sum(pts_count), 0) FROM user_update_events WHERE kind IN (9, 27)) AS deleted_pts
 """
 # How many pts are in the logs, and how far these go.
 COUNT_PTS: Final = """

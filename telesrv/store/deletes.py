@@ -229,7 +229,7 @@ class DeleteStore:
         emptied: Collection[Chat] = (),
         excluded: Mapping[int, tuple[int, int]] | None = None,
     ) -> Mapping[int, tuple[int, int]]:
-        """Deletes copies of any owners in one transaction; returns (pts, pts_count) of those that lost some.
+        """Deletes copies of any owners in one transaction; returns the (pts, pts_count) of who is told.
 
         Args:
             keep_dialogs: dialogs with nothing left stay, empty.
