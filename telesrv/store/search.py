@@ -46,7 +46,7 @@ MAX_ROWS: Final = 30_000
 """Messages that a search looks at to fill a page."""
 COUNT_ROWS: Final = 4_000
 """Messages that it looks at beyond that to count."""
-_MAX_ADD_OFFSET: Final = 100
+_MIN_ADD_OFFSET: Final = -100
 _MAX_ARCHIVED: Final = 10_000
 
 _TEXT: Final = (
@@ -199,7 +199,7 @@ class SearchStore:
         *Spec: messages.search; Offsets*
         """
         limit = max(0, min(request.limit, MAX_PAGE))
-        add_offset = max(-_MAX_ADD_OFFSET, min(request.add_offset, _MAX_ADD_OFFSET))
+        add_offset = max(_MIN_ADD_OFFSET, min(request.add_offset, MAX_ROWS))
         lower = max(0, min(request.min_id, MAX_ID))
         upper = request.max_id if 0 < request.max_id <= MAX_ID else MAX_ID
         if request.peer is not None and 0 < request.max_date <= MAX_ID:
