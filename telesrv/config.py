@@ -186,7 +186,9 @@ class Settings(BaseSettings):
     node_lease: Seconds = Field(
         default=15.0, ge=2, le=3600, description="how long a process cut off from PostgreSQL keeps its number"
     )
-    outbox_batch: int = Field(default=100, ge=1, le=10_000, description="rows an outbox worker claims for each bucket")
+    outbox_batch: int = Field(
+        default=100, ge=1, le=10_000, description="rows an outbox worker claims for each bucket"
+    )
     outbox_interval: Seconds = Field(
         default=0.5, gt=0, le=3600, description="how often the outbox is looked at when nothing wakes it"
     )
