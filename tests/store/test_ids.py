@@ -131,7 +131,7 @@ async def test_a_slow_writer_whose_pts_was_filled_takes_new_ones(store: Store, c
 async def test_a_filler_leaves_what_was_written(store: Store, clock: FakeClock) -> None:
     grant = (await store.ids.take([Want(ANNA, pts=1)]))[ANNA]
     async with store.pool.transaction() as connection:
-        writer = EventWriter({ANNA: grant})
+        writer = EventWriter({ANNA: grant}, store.ids.message_ids)
         event = writer.add(NewEvent(ANNA, EventKind.CONTACTS_RESET, DATE))
         await store.events.insert(connection, writer.rows)
     clock.advance(60)
