@@ -20,60 +20,33 @@ def why_not() -> str:
     if shutil.which("ip") is None:
         return "there is no ip command"
     try:
-        with Machine(125):
+        with Machine(250):
             return ""
     except subprocess.CalledProcessError as error:
         return f"no network namespace can be made here: {error.stderr.decode().strip()}"
 
 
-class Cable:
-    """Joins a namespace to this one by a network of its own."""
-
-    def __init__(self, namespace: str, number: int) -> None:
-        tag = secrets.token_hex(3)
-        self._namespace = namespace
-        self._near, self._far = f"tn{tag}", f"tf{tag}"
-        network = f"10.{200 + os.getpid() % 50}.{number}"
-        self.near_address = f"{network}.1"
-        self.far_address = f"{network}.2"
-
-    def lay(self) -> None:
-        """Makes both ends."""
-        _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self._namespace)
-        _ip("address", "add", f"{self.near_address}/30", "dev", self._near)
-        _ip("-n", self._namespace, "address", "add", f"{self.far_address}/30", "dev", self._far)
-        _ip("-n", self._namespace, "link", "set", self._far, "up")
-        self.heal()
-
-    def cut(self) -> None:
-        """Loses whatever is sent through it from now on."""
-        _ip("link", "set", self._near, "down")
-
-    def heal(self) -> None:
-        """Lets everything through."""
-        _ip("link", "set", self._near, "up")
-
-    def remove(self) -> None:
-        """Takes both ends away, if they are there."""
-        with contextlib.suppress(subprocess.CalledProcessError):
-            _ip("link", "delete", self._near)
-
-
 class Machine:
-    """A network namespace, joined to this one by a cable for clients and one to the stores."""
+    """A network namespace, joined to this one by a cable of its own."""
 
     def __init__(self, number: int) -> None:
-        self.name = f"telesrv-{secrets.token_hex(3)}"
-        self.to_clients = Cable(self.name, 2 * number)
-        self.to_stores = Cable(self.name, 2 * number + 1)
-        self.address = self.to_clients.far_address
+        tag = secrets.token_hex(3)
+        self.name = f"telesrv-{tag}"
+        self._near, self._far = f"tn{tag}", f"tf{tag}"
+        network = f"10.{200 + os.getpid() % 50}.{number}"
+        self.gateway = f"{network}.1"
+        """This side's address, at which the stores are."""
+        self.address = f"{network}.2"
 
     def __enter__(self) -> Machine:
         try:
             _ip("netns", "add", self.name)
+            _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self.name)
+            _ip("address", "add", f"{self.gateway}/30", "dev", self._near)
+            _ip("link", "set", self._near, "up")
+            _ip("-n", self.name, "address", "add", f"{self.address}/30", "dev", self._far)
+            _ip("-n", self.name, "link", "set", self._far, "up")
             _ip("-n", self.name, "link", "set", "lo", "up")
-            self.to_clients.lay()
-            self.to_stores.lay()
         except BaseException:
             self.remove()
             raise
@@ -83,11 +56,10 @@ class Machine:
         self.remove()
 
     def remove(self) -> None:
-        """Takes the cables and the namespace away."""
-        self.to_clients.remove()
-        self.to_stores.remove()
-        with contextlib.suppress(subprocess.CalledProcessError):
-            _ip("netns", "delete", self.name)
+        """Takes the cable and the namespace away."""
+        for command in (("link", "delete", self._near), ("netns", "delete", self.name)):
+            with contextlib.suppress(subprocess.CalledProcessError):
+                _ip(*command)
 
     @property
     def command(self) -> list[str]:
@@ -107,7 +79,7 @@ class Stores:
         options = parse_qs(dsn.query)
         self._postgres = f"{options['host'][0]}/.s.PGSQL.{options.get('port', ['5432'])[0]}"
         self._redis = unquote(url.path)
-        self._host = machine.to_stores.near_address
+        self._host = machine.gateway
         self._dsn, self._url = dsn, url
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.Task[None]] = set()
