@@ -58,6 +58,7 @@ CHAT = (7, 1, 9)
 CHATS = ([7, 8], [1, 1], [9, 10])
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "get": (boxes.SQL_GET, (7, [1, 2, 3])),
+    "newest_ids": (messages.SQL_NEWEST_IDS, (7, [1, 1], [9, 10], 5)),
     "older": (messages.SQL_OLDER, (*CHAT, 150, 0, 10, 0)),
     "newer": (messages.SQL_NEWER, (*CHAT, 2**31 - 1, 50, 10, 0)),
     "before_date": (messages.SQL_BEFORE_DATE, (*CHAT, 100)),
