@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help run migrate test test-with-servers test-the-rest test-clients test-tdesktop test-processes soak load fuzz fmt check check-gen gen facts countries clients
+.PHONY: help run migrate test test-clients test-tdesktop test-processes soak load fuzz fmt check check-gen gen facts countries clients
 
 help: ## this list
 	@echo 'telesrv: a chat server that Telegram clients can talk to.'
@@ -41,17 +41,13 @@ SERVER_TESTS := $(addprefix tests/,admin clients faults gateway model processes)
 
 test: $(VENV)/.dev clients ## every test but the graphical ones, third-party clients included
 ifeq ($(ARGS),)
-	@echo 'Two halves at once, each with its own servers; what they say follows when they end, in some minutes.'
-	@$(MAKE) --no-print-directory --output-sync --keep-going --jobs=2 test-with-servers test-the-rest
+	@echo 'Two halves at once: the tests that start servers, here; what the others say follows at the end.'
+	@$(PY) -m pytest -q $(addprefix --ignore=,$(SERVER_TESTS)) >$(VENV)/other-tests.log 2>&1 & others=$$!; \
+	$(PY) -m pytest -q $(SERVER_TESTS); here=$$?; \
+	wait $$others; there=$$?; cat $(VENV)/other-tests.log; exit $$((here + there))
 else
 	$(PY) -m pytest $(ARGS)
 endif
-
-test-with-servers:
-	@$(PY) -m pytest -q $(SERVER_TESTS)
-
-test-the-rest:
-	@$(PY) -m pytest -q $(addprefix --ignore=,$(SERVER_TESTS))
 
 test-clients: $(VENV)/.dev clients ## only the tests with third-party clients as peers
 	$(PY) -m pytest tests/clients $(ARGS)
