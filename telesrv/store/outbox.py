@@ -290,6 +290,8 @@ class OutboxStore:
             await self.retry(orphans, "no such event")
         if apart:
             claimed = await self._joined(claimed, apart, heads)
+        if len(claimed) < len(rows) == limit:
+            self._signals.wake(buckets)  # it was full, and does not look so
         self._metrics.outbox_claimed(len(claimed))
         return claimed
 

@@ -275,6 +275,15 @@ async def test_rows_beyond_a_hole_wait_for_it(store: Store, clock: FakeClock) ->
     assert (await store.outbox.read(rows))[0].event.kind is EventKind.NOOP
 
 
+async def test_a_full_claim_with_a_hole_in_it_is_followed_by_another(store: Store) -> None:
+    await send(store, ANNA, BORIS)
+    await store.ids.take([Want(BORIS, pts=1)])
+    await send_many(store, ANNA, BORIS, 5)
+    await store.outbox.wait(0)
+    assert pts_of(await store.outbox.claim({BUCKET}, limit=3)) == [1]
+    assert await store.outbox.wait(0) == {BUCKET}
+
+
 async def test_a_mark_that_lags_is_walked(store: Store, store_config: StoreConfig) -> None:
     await send_many(store, ANNA, BORIS, 150)
     await deliver_all(store)
