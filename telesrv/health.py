@@ -192,7 +192,7 @@ class HealthServer:
     async def _touch_redis(self) -> str:
         client = aioredis.Redis.from_url(
             self._redis_url,
-            socket_timeout=self._timeout_s,
+            socket_timeout=None,
             socket_connect_timeout=self._timeout_s,
             retry=Retry(NoBackoff(), 0),
         )

@@ -129,7 +129,8 @@ class WorkerProcess:
         finally:
             os.close(writer)
         try:
-            _, node, holder = (await asyncio.wait_for(_read_line(reader), _READY_S)).split()
+            async with asyncio.timeout(_READY_S):
+                _, node, holder = (await _read_line(reader)).split()
         except (EOFError, TimeoutError):
             await _end(process)
             raise PlatformError(f"worker {self.number} did not start; its log says why") from None
@@ -203,7 +204,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), _STOP_S)
+            async with asyncio.timeout(_STOP_S):
+                await process.wait()
         except TimeoutError:
             log.warning("a worker did not end in time and is killed", pid=process.pid)
             with contextlib.suppress(ProcessLookupError):

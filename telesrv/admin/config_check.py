@@ -228,7 +228,7 @@ async def _redis(settings: Settings, found: Endpoints | None) -> Finding:
     url = given.get_secret_value() if given is not None else found.redis_url if found else ""
     try:
         client = aioredis.Redis.from_url(
-            url, socket_timeout=WAIT_S, socket_connect_timeout=WAIT_S, retry=Retry(NoBackoff(), 0)
+            url, socket_timeout=None, socket_connect_timeout=WAIT_S, retry=Retry(NoBackoff(), 0)
         )
         try:
             async with asyncio.timeout(WAIT_S):

@@ -68,8 +68,9 @@ class Listener:
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
         if self._server is not None:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._server.wait_closed(), 1.0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._server.wait_closed()
 
     # For connections
 

@@ -59,4 +59,5 @@ class Turns:
                 log.exception("work failed; it goes on", work=name)
             if not more:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.stopping.wait(), pause_s)
+                    async with asyncio.timeout(pause_s):
+                        await self.stopping.wait()

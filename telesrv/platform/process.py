@@ -195,7 +195,8 @@ class Child(ABC):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(self.stop_signal)
         try:
-            await asyncio.wait_for(process.wait(), grace_s)
+            async with asyncio.timeout(grace_s):
+                await process.wait()
         except TimeoutError:
             log.warning("child_killed", program=self.name, grace_s=grace_s)
             with contextlib.suppress(ProcessLookupError):

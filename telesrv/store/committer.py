@@ -114,7 +114,8 @@ class Committer(Generic[RequestT, ResultT]):
         if self._task is None:
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._task), _DRAIN_S)
+            async with asyncio.timeout(_DRAIN_S):
+                await asyncio.shield(self._task)
         tasks = [task for task in (self._task, self._writing) if task is not None]
         for task in tasks:
             task.cancel()

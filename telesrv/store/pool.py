@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import asyncpg
@@ -131,6 +131,12 @@ class Pool:
                     server_settings={
                         "jit": "off",
                         "application_name": "telesrv",
+                        # a machine that is cut off holds no lock longer than two statements may take:
+                        # by itself the server would wait for it for hours
+                        "tcp_keepalives_idle": "5",
+                        "tcp_keepalives_interval": "5",
+                        "tcp_keepalives_count": "3",
+                        "tcp_user_timeout": "20000",
                         # planning over all partitions costs more than what it could find out from parameters
                         "plan_cache_mode": "force_generic_plan",
                         # joins start from few keys, whose number a generic plan does not know: it would
@@ -149,7 +155,8 @@ class Pool:
     async def close(self) -> None:
         """Closes every connection; those in use are given a few seconds."""
         try:
-            await asyncio.wait_for(self._pool.close(), 5)
+            async with asyncio.timeout(5):
+                await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
 
@@ -238,10 +245,10 @@ class Pool:
                 return connection
 
     async def _release(self, connection: Connection) -> None:
-        try:
+        # The driver waits no longer than the borrower did for a statement that it has given up, and has
+        # ended the connection when this fails: there is nothing left to do with it.
+        with suppress(*_AWAY):
             await self._pool.release(connection)
-        except _AWAY:
-            connection.terminate()
 
 
 def _give_up(connection: Connection, error: BaseException) -> None:

@@ -47,7 +47,7 @@ class _Packing:
 class Redis:
     """One client for the process; keys carry *prefix*; answers are bytes.
 
-    `client` is the raw client for pipelines; wrap what is awaited on it in `call`.
+    `client` is the raw client for pipelines; wrap what is awaited on it in `call`: nothing else bounds it.
     """
 
     def __init__(self, client: Any, prefix: str, wait_s: float, metrics: StoreMetrics = NO_METRICS) -> None:
@@ -75,7 +75,9 @@ class Redis:
             url,
             max_connections=max_conns,
             timeout=wait_s,
-            socket_timeout=wait_s,
+            # `call` bounds what is asked. The client would bound each write by `asyncio.wait_for`, in which
+            # a cancellation can be lost.
+            socket_timeout=None,
             socket_connect_timeout=wait_s,
             retry=Retry(NoBackoff(), 0),
         )
@@ -100,6 +102,8 @@ class Redis:
     async def call(self, action: Callable[[], Awaitable[T]]) -> T:
         """Returns what *action* gives, repeated while Redis is away: it must bear being run twice.
 
+        An action that has no answer by the end of the wait is cancelled, which ends its connection.
+
         Raises:
             Unavailable: still away after the wait.
         """
@@ -108,7 +112,8 @@ class Redis:
         pause_s = 0.02
         while True:
             try:
-                return await action()
+                async with asyncio.timeout_at(deadline):
+                    return await action()
             except _AWAY as error:
                 if loop.time() + pause_s >= deadline:
                     self._metrics.away("Redis")
