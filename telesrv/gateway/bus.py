@@ -4,7 +4,8 @@ Guarantees: a message arrives at most once; whoever must know that it was taken 
 (`request`, `broadcast`) and treats silence as not taken. Nothing is lost that is not also in the durable
 log. Concurrency: one event loop; pushes are handled in the order they came, everything else in tasks of its
 own, at most `_MAX_TASKS`. Lifecycle: `start` (returns once subscribed), `stop`. A lost connection to Redis
-is opened again; what was published meanwhile is gone, its senders had no answer, and *on_gap* is told.
+is opened again, also one that breaks unseen; what was published meanwhile is gone, its senders had no answer,
+and *on_gap* is told.
 
 A frame: header length (4 bytes, big-endian), header (JSON: kind, from, id, ...), body (bytes of any kind).
 Channels: ``bus:{node}`` for one node, ``bus:all`` for all, ``control`` for operators (JSON alone, no answer).
@@ -19,6 +20,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
 import structlog
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from telesrv.domain.errors import Unavailable
 from telesrv.store.redis import Redis
@@ -32,6 +34,9 @@ CONTROL: Final = "control"
 _MAX_TASKS: Final = 1024
 """Messages handled at once; beyond it reading from the bus waits, and senders go without an answer."""
 _RECONNECT_S: Final = 0.2
+QUIET_S: Final = 5.0
+"""How long a connection that brings nothing is trusted before it is asked whether it stands, and how long it
+may take to answer: one that breaks unseen, as with a cable, brings nothing for ever."""
 
 
 class Bus:
@@ -44,6 +49,7 @@ class Bus:
         *,
         on_heard: Callable[[int], None],
         on_gap: Callable[[], Coroutine[Any, Any, None]],
+        quiet_s: float = QUIET_S,
     ) -> None:
         """Nothing is opened yet.
 
@@ -52,10 +58,12 @@ class Bus:
             node: this process's number.
             on_heard: told of each message which node it came from.
             on_gap: told when messages may have passed by unheard.
+            quiet_s: after how long without a message the connection is asked whether it stands.
         """
         self._redis = redis
         self._on_heard = on_heard
         self._on_gap = on_gap
+        self._quiet_s = quiet_s
         self._node = node
         self._ids = itertools.count(1)
         self._waiting: dict[int, tuple[int, asyncio.Future[tuple[Header, bytes]]]] = {}
@@ -82,7 +90,8 @@ class Bus:
         """
         self._reader = asyncio.get_running_loop().create_task(self._read())
         try:
-            await asyncio.wait_for(self._subscribed.wait(), 10)
+            async with asyncio.timeout(10):
+                await self._subscribed.wait()
         except TimeoutError:
             raise Unavailable("Redis") from None
 
@@ -177,15 +186,24 @@ class Bus:
     async def _read_connection(self) -> None:
         async with self._redis.client.pubsub(ignore_subscribe_messages=False) as pubsub:
             channels = [self._redis.key(name) for name in (f"bus:{self._node}", "bus:all", CONTROL)]
-            await pubsub.subscribe(*channels)
+            async with asyncio.timeout(self._quiet_s):
+                await pubsub.subscribe(*channels)
             control = channels[2].encode()
             confirmed = 0
+            asked = False
             while True:
-                message = await pubsub.get_message(timeout=None)
-                if message is None:
-                    continue
+                # The client library opens a connection that was closed again by itself: for that the rest.
+                async with asyncio.timeout(2 * self._quiet_s):
+                    message = await pubsub.get_message(timeout=self._quiet_s)
+                    if message is None:
+                        if asked:
+                            raise RedisConnectionError("nothing comes in")
+                        asked = True
+                        await pubsub.ping()
+                        continue
+                asked = False
                 if message["type"] == "subscribe":
-                    # The client library opens a lost connection again by itself, and subscribes anew.
+                    # Also when the client library has opened a lost connection again, and subscribed anew.
                     confirmed += 1
                     if confirmed % len(channels) == 0:
                         self._listening()

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import unquote, urlsplit
 
 import pytest_asyncio
 
-from telesrv.gateway.bus import CONTROL, Bus, Header
+from telesrv.gateway.bus import CONTROL, QUIET_S, Bus, Header
 from telesrv.store.redis import Redis
+from tests.support.link import Link
+from tests.support.waiting import until
 
 LONG_S = 30.0
+PING = b"*1\r\n$4\r\nPING\r\n"
 
 
 class End:
     """One process's end of the bus, and what it noticed."""
 
-    def __init__(self, redis: Redis, node: int) -> None:
+    def __init__(self, redis: Redis, node: int, quiet_s: float = QUIET_S) -> None:
         self.heard: list[int] = []
         self.gaps: asyncio.Queue[None] = asyncio.Queue()
-        self.bus = Bus(redis, node, on_heard=self.heard.append, on_gap=self._gap)
+        self.bus = Bus(redis, node, on_heard=self.heard.append, on_gap=self._gap, quiet_s=quiet_s)
         self.redis = redis
 
     async def _gap(self) -> None:
@@ -144,3 +148,28 @@ async def test_a_broken_connection_is_opened_again_and_told(make: MakeEnd) -> No
         await one.redis.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
         await asyncio.gather(one.gaps.get(), two.gaps.get())
         assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
+
+
+async def test_a_connection_that_brings_nothing_is_opened_again(
+    make: MakeEnd, redis_url: str, redis_prefix: str
+) -> None:
+    two = await make(2)
+    two.bus.on("echo", echo)
+    url = urlsplit(redis_url)
+    async with Link(unquote(url.path), 0) as link:
+        redis = await Redis.connect(f"redis://:{url.password}@127.0.0.1:{link.port}/0", prefix=redis_prefix)
+        one = End(redis, 1, quiet_s=0.5)
+        await one.bus.start()
+        assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
+        accepted, bytes_up = link.accepted, link.bytes_up
+        await until(lambda: link.bytes_up >= bytes_up + 2 * len(PING), "two questions")
+        assert link.accepted == accepted, "a quiet connection that answers is kept"
+        link.freeze()
+        # It makes another connection, and that is silent too.
+        await link.wait_connected(link.accepted + 2)
+        link.mend()
+        await one.gaps.get()
+        assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
+        link.freeze()
+        await one.bus.stop()
+        await redis.close()
