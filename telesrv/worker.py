@@ -3,13 +3,14 @@
 Lifecycle: store opened, node number leased, outbox started, listener bound, "ready" written to the
 supervisor, with the lease that is to end with this process. SIGTERM: stop accepting, finish the outbox
 batch, let running requests end and hand the sessions over, drain the committer. A worker whose node number
-was taken by another process ends with `LEASE_LOST_STATUS`.
+was taken by another process ends with `LEASE_LOST_STATUS`. An end that hangs is cut short after `END_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import os
 import signal
 import sys
@@ -46,6 +47,8 @@ READY_FD: Final = "TELESRV_READY_FD"
 """The environment variable that names the descriptor on which the supervisor waits for
 "ready NODE HOLDER"."""
 LEASE_LOST_STATUS: Final = 75
+END_S: Final = 30.0
+"""How long the end of a worker may take, also with the stores away: nobody is answered by it any more."""
 
 
 class Worker:
@@ -181,6 +184,11 @@ def _proxy_secret(settings: Settings) -> bytes | None:
     return None if secret is None else bytes.fromhex(secret.get_secret_value()[-32:])
 
 
+def end_within(seconds: float) -> None:
+    """Ends this process by then, whatever hangs, and writes where to standard error."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+
+
 async def serve(settings: Settings) -> int:
     """Runs a worker until SIGTERM; returns its exit status."""
     loop = asyncio.get_running_loop()
@@ -198,6 +206,7 @@ async def serve(settings: Settings) -> int:
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
+    end_within(END_S)
     await worker.stop()
     return LEASE_LOST_STATUS if worker.lease_lost.is_set() else 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -72,3 +74,14 @@ async def test_every_way_to_end(directory: Path) -> None:
     await anna.close()
     await boris.close()
     no_bug(server)
+
+
+async def test_an_end_that_hangs_is_cut_short() -> None:
+    hanging = "import threading, telesrv.worker as w; w.end_within(0.1); threading.Event().wait()"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", hanging), stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 1
+    assert b"Timeout (0:00:00.1" in said
+    assert b"in wait" in said
