@@ -20,33 +20,60 @@ def why_not() -> str:
     if shutil.which("ip") is None:
         return "there is no ip command"
     try:
-        with Machine(250):
+        with Machine(125):
             return ""
     except subprocess.CalledProcessError as error:
         return f"no network namespace can be made here: {error.stderr.decode().strip()}"
 
 
-class Machine:
-    """A network namespace, joined to this one by a cable of its own."""
+class Cable:
+    """Joins a namespace to this one by a network of its own."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, namespace: str, number: int) -> None:
         tag = secrets.token_hex(3)
-        self.name = f"telesrv-{tag}"
+        self._namespace = namespace
         self._near, self._far = f"tn{tag}", f"tf{tag}"
         network = f"10.{200 + os.getpid() % 50}.{number}"
-        self.gateway = f"{network}.1"
-        """This side's address, at which the stores are."""
-        self.address = f"{network}.2"
+        self.near_address = f"{network}.1"
+        self.far_address = f"{network}.2"
+
+    def lay(self) -> None:
+        """Makes both ends."""
+        _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self._namespace)
+        _ip("address", "add", f"{self.near_address}/30", "dev", self._near)
+        _ip("-n", self._namespace, "address", "add", f"{self.far_address}/30", "dev", self._far)
+        _ip("-n", self._namespace, "link", "set", self._far, "up")
+        self.heal()
+
+    def cut(self) -> None:
+        """Loses whatever is sent through it from now on."""
+        _ip("link", "set", self._near, "down")
+
+    def heal(self) -> None:
+        """Lets everything through."""
+        _ip("link", "set", self._near, "up")
+
+    def remove(self) -> None:
+        """Takes both ends away, if they are there."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            _ip("link", "delete", self._near)
+
+
+class Machine:
+    """A network namespace, joined to this one by a cable for clients and one to the stores."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"telesrv-{secrets.token_hex(3)}"
+        self.to_clients = Cable(self.name, 2 * number)
+        self.to_stores = Cable(self.name, 2 * number + 1)
+        self.address = self.to_clients.far_address
 
     def __enter__(self) -> Machine:
         try:
             _ip("netns", "add", self.name)
-            _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self.name)
-            _ip("address", "add", f"{self.gateway}/30", "dev", self._near)
-            _ip("link", "set", self._near, "up")
-            _ip("-n", self.name, "address", "add", f"{self.address}/30", "dev", self._far)
-            _ip("-n", self.name, "link", "set", self._far, "up")
             _ip("-n", self.name, "link", "set", "lo", "up")
+            self.to_clients.lay()
+            self.to_stores.lay()
         except BaseException:
             self.remove()
             raise
@@ -56,10 +83,11 @@ class Machine:
         self.remove()
 
     def remove(self) -> None:
-        """Takes the cable and the namespace away."""
-        for command in (("link", "delete", self._near), ("netns", "delete", self.name)):
-            with contextlib.suppress(subprocess.CalledProcessError):
-                _ip(*command)
+        """Takes the cables and the namespace away."""
+        self.to_clients.remove()
+        self.to_stores.remove()
+        with contextlib.suppress(subprocess.CalledProcessError):
+            _ip("netns", "delete", self.name)
 
     @property
     def command(self) -> list[str]:
@@ -79,7 +107,7 @@ class Stores:
         options = parse_qs(dsn.query)
         self._postgres = f"{options['host'][0]}/.s.PGSQL.{options.get('port', ['5432'])[0]}"
         self._redis = unquote(url.path)
-        self._host = machine.gateway
+        self._host = machine.to_stores.near_address
         self._dsn, self._url = dsn, url
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.Task[None]] = set()
@@ -108,8 +136,9 @@ class Stores:
             task = asyncio.current_task()
             assert task is not None
             self._open.add(task)
-            far_reader, far_writer = await asyncio.open_unix_connection(path)
+            far_writer: asyncio.StreamWriter | None = None
             try:
+                far_reader, far_writer = await asyncio.open_unix_connection(path)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(_pump(reader, far_writer))
                     group.create_task(_pump(far_reader, writer))
@@ -118,7 +147,8 @@ class Stores:
             finally:
                 self._open.discard(task)
                 writer.transport.abort()
-                far_writer.transport.abort()
+                if far_writer is not None:
+                    far_writer.transport.abort()
 
         server = await asyncio.start_server(serve, self._host, 0)
         self._servers.append(server)
