@@ -46,6 +46,18 @@ def store(
       TELESRV_LOAD_ENFORCE_SLO=1        exit code 2 when an aim is missed
       TELESRV_LOAD_POSTGRES_DSN, _REDIS_URL   servers to use; a database of its own is made there
       TELESRV_OUTBOX_BATCH=100, TELESRV_OUTBOX_WORKERS=2
+
+    \b
+    Below the table:
+      wrong: ...    an error, something lost or doubled; exit code 1
+      missed: ...   an aim (SLO) was not reached: what was measured,
+                    and behind "not" or "aim" what was aimed at.
+                    It is no error: set the aims to what you need:
+      TELESRV_LOAD_SLO_MESSAGES_PER_S=200      sends a second, at least
+      TELESRV_LOAD_SLO_SEND_P99_MS=150         99 of 100 sends, at most
+      TELESRV_LOAD_SLO_DIFFERENCE_P99_MS=100   99 of 100 differences
+      The shares of the floor, the times of one transaction a message
+      and the cost of the search index have fixed aims.
     """
     from loadtest.store import SCENARIOS, run  # noqa: PLC0415 - a command loads only what it needs
 
