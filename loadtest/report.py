@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median, quantiles
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -150,25 +150,13 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Prints the report as a table, and below it what is wrong or missed."""
-    table = Table(
-        "", "a second", "floor", "of floor", "1 tx each", "times", "p50 ms", "p99 ms", "batch", "backlog"
-    )
-    for level in report.levels.values():
-        limit = median(level.floor_rates) if level.floor_rates else None
-        single = median(level.one_by_one_rates) if level.one_by_one_rates else None
-        table.add_row(
-            level.name,
-            _number(level.rate, 0),
-            _number(limit, 0),
-            _number(level.of_floor, 2),
-            _number(single, 0),
-            _number(level.of_one_by_one, 1),
-            _number(level.percentile_ms(50), 1),
-            _number(level.percentile_ms(99), 1),
-            _number(median(level.batches), 0) if level.batches else "",
-            _number(level.backlog, 0) if level.backlog else "",
-        )
+    """Prints the report as a table of what was measured at all, and below it what is wrong or missed."""
+    levels = list(report.levels.values())
+    columns = [(title, [cell(level) for level in levels]) for title, cell in _COLUMNS]
+    table = Table("", *(title for title, cells in columns if any(cells)))
+    shown = [cells for _, cells in columns if any(cells)]
+    for level, *cells in zip(levels, *shown, strict=True):
+        table.add_row(level.name, *cells)
     console.print(table)
     for text in report.wrong:
         console.print(f"[red]wrong:[/red] {text}")
@@ -180,3 +168,20 @@ def print_report(report: Report, console: Console) -> None:
 
 def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
+
+
+def _median(values: Sequence[float]) -> str:
+    return _number(median(values), 0) if values else ""
+
+
+_COLUMNS: Final[tuple[tuple[str, Callable[[Level], str]], ...]] = (
+    ("a second", lambda level: _number(level.rate, 0)),
+    ("floor", lambda level: _median(level.floor_rates)),
+    ("of floor", lambda level: _number(level.of_floor, 2)),
+    ("1 tx each", lambda level: _median(level.one_by_one_rates)),
+    ("times", lambda level: _number(level.of_one_by_one, 1)),
+    ("p50 ms", lambda level: _number(level.percentile_ms(50), 1)),
+    ("p99 ms", lambda level: _number(level.percentile_ms(99), 1)),
+    ("batch", lambda level: _median(level.batches)),
+    ("backlog", lambda level: _number(level.backlog or None, 0)),
+)
