@@ -75,14 +75,16 @@ def _modelled(seed: int, until: float) -> bool:
     """Runs the model test with one seed after the other; returns whether all ways of knowing agreed."""
     model = importlib.import_module("tests.model.world")
     count = 0
+    print(f"model: runs of {MODEL_STEPS} steps, for a fifth of the time", flush=True)
     while time.monotonic() < until:
+        started = time.monotonic()
         try:
             uvloop.run(_model(model, seed + count))
         except AssertionError as error:
             print(f"model: BROKEN  {error}\nagain: make soak SEED={seed + count}")
             return False
+        print(f"model: seed {seed + count} ok, in {time.monotonic() - started:.0f} s", flush=True)
         count += 1
-    print(f"model: {count} runs of {MODEL_STEPS} steps agreed, seeds from {seed} on", flush=True)
     return True
 
 
