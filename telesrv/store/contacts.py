@@ -290,7 +290,7 @@ class ContactStore:
             if user_id not in found and len(found) >= room:
                 retry.append(client_id)
                 continue
-            found[user_id] = _Entry(user_id, first_name, last_name, phone, share_phone=True)
+            found[user_id] = _Entry(user_id, first_name, last_name, phone, share_phone=False)
             imported.append((user_id, client_id))
         if found:
             await self._list(owner_user_id, list(found.values()), auth_key_id, session_id)

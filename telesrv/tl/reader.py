@@ -47,6 +47,8 @@ class Table(dict[int, Read]):
         read: Read
         if variant is not None and self._allows(variant):
             read = reader(variant)
+        elif variant is not None and (convert := upgrade.stand_in(self.type, variant.name)):
+            read = _converted(reader(variant), convert)
         elif constructor_id == GZIP_PACKED and self.type in (ANY, CALL):
             read = self._read_gzip_packed
         elif constructor_id == BOOL_TRUE and self.type == ANY:
@@ -79,6 +81,14 @@ class Table(dict[int, Read]):
         if end < len(data):
             raise TrailingBytes("gzip_packed")
         return value, o
+
+
+def _converted(read: Read, convert: Callable[[Any], Any]) -> Read:
+    def converted(b: bytes, o: int, d: int, c: Budget) -> tuple[Any, int]:
+        value, end = read(b, o, d, c)
+        return convert(value), end
+
+    return converted
 
 
 _UINT = struct.Struct("<I").unpack_from

@@ -25,6 +25,28 @@ def conversion(variant: Variant, old: Field, new: Field) -> Callable[[Any], Any]
     return conversions.up(old, new)
 
 
+STAND_INS: dict[tuple[str, str], str] = {
+    ("InputUser", "inputPeerEmpty"): "InputUserEmpty",
+    ("InputUser", "inputPeerSelf"): "InputUserSelf",
+    ("InputUser", "inputPeerUser"): "InputUser",
+    ("InputUser", "inputPeerUserFromMessage"): "InputUserFromMessage",
+    ("InputChannel", "inputPeerEmpty"): "InputChannelEmpty",
+    ("InputChannel", "inputPeerChannel"): "InputChannel",
+    ("InputChannel", "inputPeerChannelFromMessage"): "InputChannelFromMessage",
+}
+"""Peers that clients send where the schema wants a user or a channel, and the class that is meant: pyrogram
+and its kin resolve every chat to a peer and put it wherever a chat is named."""
+
+
+def stand_in(type_: str, name: str) -> Callable[[Any], Any] | None:
+    """Returns what makes a value of *type_* of the constructor *name* of another type; None: it is none."""
+    meant = STAND_INS.get((type_, name))
+    if meant is None:
+        return None
+    made = getattr(_types(), meant)
+    return lambda peer: made(**{field: getattr(peer, field) for field in peer.__slots__})
+
+
 def _types() -> Any:
     from telesrv.tl import types  # noqa: PLC0415 - the classes load when the first of them is needed
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from telethon import events, functions, types
 
-from tests.clients.conftest import MakeTelethon, new_phone
+from tests.clients.conftest import MakeProcess, MakeTelethon, new_phone
 
 PATIENCE_S = 60
 
@@ -86,3 +86,20 @@ async def test_settings_reach_the_other_device_and_presence_the_others(telethon:
     await on_bob.find(lambda update: isinstance(update, types.UpdateUser) and update.user_id == alice)
     assert (await bob_1.client.get_entity(types.PeerUser(alice))).deleted
     assert (await bob_1.client(functions.contacts.GetContactsRequest(hash=0))).contacts == []
+
+
+async def test_clients_that_name_everybody_by_a_peer_look_people_up(
+    telethon: MakeTelethon, pyrogram_like: MakeProcess
+) -> None:
+    phone, bob_phone = new_phone(), new_phone()
+    bob_1 = await telethon()
+    bob = await bob_1.log_in(bob_phone, "Bob")
+    await bob_1.client(functions.account.UpdateProfileRequest(about="builds"))
+    kurigram = await pyrogram_like("kurigram")
+    alice = await kurigram.log_in(phone, "Alice")
+    assert await kurigram.import_contact(bob_phone, "Bobby") == bob
+    assert await kurigram.users(["me", bob, f"+{bob_phone.lstrip('+')}"]) == [alice, bob, bob]
+    assert await kurigram.about(bob) == "builds"
+    await kurigram.delete_contacts([bob])
+    await kurigram.add_contact(bob, "Robert")
+    assert await kurigram.about("me") is None

@@ -57,7 +57,7 @@ async def test_a_phone_is_seen_by_those_who_know_it_and_those_it_is_shared_with(
     ann, bob, cid = await people(store, 3)
     await store.contacts.import_(ann, [(1, "15550001", "Bob", "")])
     assert (await view(store, ann, bob)).phone_visible
-    assert (await view(store, bob, ann)).phone_visible, "importing shares the importer's number"
+    assert (await view(store, bob, ann)).phone_visible, "contacts see it by default"
     assert (await view(store, ann, bob)).phone_shared
     await store.contacts.add(ann, cid, "Cid", "", phone="15550002")
     assert not (await view(store, ann, cid)).phone_visible, "a guessed number tells nothing"
@@ -65,6 +65,7 @@ async def test_a_phone_is_seen_by_those_who_know_it_and_those_it_is_shared_with(
     nobody = normalized([Rule(RuleKind.DISALLOW_ALL)])
     await store.privacy.set(ann, PrivacyKey.PHONE_NUMBER, nobody)
     assert not (await view(store, cid, ann)).phone_visible
+    assert not (await view(store, bob, ann)).phone_visible, "to import somebody shares nothing by itself"
     assert (await view(store, ann, cid)).phone_needs_exception
     await store.contacts.add(ann, cid, "Cid", "", share_phone=True)
     assert (await view(store, cid, ann)).phone_visible

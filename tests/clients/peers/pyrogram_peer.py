@@ -266,6 +266,19 @@ class PyrogramPeer:
     async def dialogs(self, from_archive: bool | None) -> list[int]:
         return [dialog.chat.id async for dialog in self.client.get_dialogs(from_archive=from_archive)]
 
+    async def users(self, user_ids: list[Any]) -> list[int]:
+        return [user.id for user in await self.client.get_users(user_ids)]
+
+    async def about(self, user_id: int | str) -> str | None:
+        """Returns what its profile page says."""
+        return (await self.client.get_chat(user_id)).bio
+
+    async def add_contact(self, user_id: int, first_name: str) -> None:
+        await self.client.add_contact(user_id, first_name)
+
+    async def delete_contacts(self, user_ids: list[int]) -> None:
+        await self.client.delete_contacts(user_ids)
+
     async def rename(self, first_name: str, last_name: str) -> None:
         await self.client.update_profile(first_name=first_name, last_name=last_name)
 
