@@ -52,6 +52,7 @@ async def test_every_script_is_found_by_both_clients(
     await alice.client.pin_message(bob.user_id, ids[2])
 
     client, chat = alice.client, bob.user_id
+    assert await kurigram.count(chat) == len(await client.get_messages(chat, limit=None)) > len(TEXTS)
     for query, found in FOUND.items():
         theirs = ["привет от Боба"] if "привет от Боба".startswith(query) else []
         elsewhere = ["привет, Кэрол"] if theirs else []

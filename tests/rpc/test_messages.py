@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from telesrv import tl
 from telesrv.domain.messages import Entity, ReplyTo
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.text import FormattedText
@@ -430,3 +431,18 @@ async def test_edits_are_bounded_as_sends_are(postgres_dsn: str, redis_url: str,
             await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.id, message=text))
         with pytest.raises(Refused, match=r"420 FLOOD_WAIT_\d+$"):
             await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.id, message="3"))
+
+
+async def test_histories_are_in_one_range(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    for text in ("one", "two"):
+        await ada.send(bob, text)
+    [whole] = await ada.call(functions.messages.GetSplitRanges())
+    assert (whole.min_id, whole.max_id) == (1, 2**31 - 1)
+    asked = functions.messages.GetHistory(
+        peer=ada.peer(bob), offset_id=0, offset_date=0, add_offset=0, limit=1, max_id=0, min_id=0, hash=0
+    )
+    wrapped = tl.write(functions.InvokeWithMessagesRange(range=whole, query=asked), ada.caller.layer)
+    outcome = await server.dispatcher.execute(server.dispatcher.parse(wrapped), ada.caller)
+    answer = tl.read_result(outcome.body, asked.RESULT)
+    assert (answer.count, [message.message for message in answer.messages]) == (2, ["two"])

@@ -301,6 +301,15 @@ def page_limit(asked: int) -> int:
     return min(asked, MAX_PAGE) if asked > 0 else DEFAULT_LIMIT
 
 
+@handler(functions.messages.GetSplitRanges)
+async def get_split_ranges(ctx: Context, request: functions.messages.GetSplitRanges) -> object:
+    """Returns the one range that holds every message: histories are not split here.
+
+    Spec: messages.getSplitRanges.
+    """
+    return [types.MessageRange(min_id=1, max_id=MAX_ID)]
+
+
 @handler(functions.messages.ReadHistory)
 async def read_history(ctx: Context, request: functions.messages.ReadHistory) -> object:
     """Moves the caller's read mark forward, never back; the author learns of it. max_id 0 reads everything.

@@ -263,6 +263,9 @@ class PyrogramPeer:
     async def search_everywhere(self, query: str) -> list[str]:
         return [message.text async for message in self.client.search_global(query)]
 
+    async def count(self, user_id: int) -> int:
+        return await self.client.get_chat_history_count(user_id)
+
     async def dialogs(self, from_archive: bool | None) -> list[int]:
         return [dialog.chat.id async for dialog in self.client.get_dialogs(from_archive=from_archive)]
 
