@@ -45,6 +45,13 @@ class Address(str):
         address.port = int(port)
         return address
 
+    def overlaps(self, other: Address) -> bool:
+        """Tells whether one port cannot be listened on at both: a host stands on both sides, or all hosts
+        do on one."""
+        hosts = {self.reachable_host, other.reachable_host}
+        everywhere = {self.host, other.host} & {"0.0.0.0", "::"}  # noqa: S104
+        return self.port == other.port and (len(hosts) == 1 or bool(everywhere))
+
     @property
     def reachable_host(self) -> str:
         """An address by which clients of this machine reach the host: loopback where it is every
@@ -216,6 +223,12 @@ class Settings(BaseSettings):
             raise ConfigError(
                 f"{PREFIX}POSTGRES_MIN_CONNS={self.postgres_min_conns}: it may not exceed "
                 f"{PREFIX}POSTGRES_MAX_CONNS ({self.postgres_max_conns})"
+            )
+        metrics = self.metrics_listen
+        if metrics is not None and metrics.port != 0 and metrics.overlaps(self.listen):
+            raise ConfigError(
+                f"{PREFIX}METRICS_LISTEN={metrics}: clients connect there ({PREFIX}LISTEN={self.listen}); "
+                "write another port, or leave it empty to serve no metrics"
             )
 
 

@@ -93,7 +93,7 @@ def _findings() -> Iterator[Finding]:
         found = discover(settings.data_dir)
     yield from _data_dir(settings, running)
     yield from _key(settings)
-    yield asyncio.run(_postgres(settings, found))
+    yield from asyncio.run(_postgres(settings, found))
     yield asyncio.run(_redis(settings, found))
     yield _port("clients", settings.listen, running)
     if settings.metrics_listen is not None:
@@ -159,25 +159,39 @@ def _key(settings: Settings) -> Iterator[Finding]:
         yield Finding("RSA key", WARNING, f"others may read {path}: chmod 600 {path}")
 
 
-async def _postgres(settings: Settings, found: Endpoints | None) -> Finding:
+async def _postgres(settings: Settings, found: Endpoints | None) -> list[Finding]:
     import asyncpg  # noqa: PLC0415
 
     given = settings.postgres_dsn
     if given is None and found is None:
-        return Finding("PostgreSQL", OK, "the embedded one, which starts with the server")
+        return [Finding("PostgreSQL", OK, "the embedded one, which starts with the server")]
     dsn = given.get_secret_value() if given is not None else found.postgres_dsn if found else ""
     try:
         async with asyncio.timeout(WAIT_S):
             connection = await asyncpg.connect(dsn, timeout=WAIT_S)
             try:
-                return await _look_into_postgres(connection, settings)
+                return [
+                    await _look_into_postgres(connection, settings),
+                    *await _look_into_tables(connection, settings),
+                ]
             finally:
                 connection.terminate()
     except TimeoutError:
         problem = f"does not answer within {WAIT_S:g} s"
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
         problem = f"{_reason(error)}; check TELESRV_POSTGRES_DSN"
-    return Finding("PostgreSQL", PROBLEM, problem)
+    return [Finding("PostgreSQL", PROBLEM, problem)]
+
+
+async def _look_into_tables(connection: Any, settings: Settings) -> list[Finding]:
+    """What was fixed when the tables were made, where the settings say something else."""
+    if not await connection.fetchval("SELECT to_regclass('schema_settings') IS NOT NULL"):
+        return []
+    made = await connection.fetchval("SELECT value FROM schema_settings WHERE name = 'partitions'")
+    if made is None or int(made) == settings.partitions:
+        return []
+    text = f"TELESRV_PARTITIONS={settings.partitions} does nothing: the tables were made with {made}"
+    return [Finding("partitions", WARNING, text)]
 
 
 async def _look_into_postgres(connection: Any, settings: Settings) -> Finding:

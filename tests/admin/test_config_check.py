@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from telesrv.mtproto.rsa import generate_rsa_key, save_private_pem
@@ -45,6 +46,19 @@ async def test_servers_of_ones_own(cli: Cli, postgres_dsn: str, redis_url: str) 
     assert "appendonly is off" in found["Redis", "note"]
 
 
+async def test_partitions_that_the_database_does_not_have(cli: Cli, postgres_dsn: str) -> None:
+    connection = await asyncpg.connect(postgres_dsn)
+    made = await connection.fetchval("SELECT value FROM schema_settings WHERE name = 'partitions'")
+    await connection.close()
+    code, found = await findings(cli, TELESRV_POSTGRES_DSN=postgres_dsn, TELESRV_PARTITIONS=made)
+    assert (code, ("partitions", "warning") in found) == (0, False)
+    code, found = await findings(cli, TELESRV_POSTGRES_DSN=postgres_dsn, TELESRV_PARTITIONS="37")
+    assert code == 0
+    assert found["partitions", "warning"] == (
+        f"TELESRV_PARTITIONS=37 does nothing: the tables were made with {made}"
+    )
+
+
 async def test_an_empty_database_and_few_connections(cli: Cli, empty_postgres_dsn: str) -> None:
     code, found = await findings(
         cli,
@@ -65,6 +79,11 @@ async def test_an_empty_database_and_few_connections(cli: Cli, empty_postgres_ds
         ({"TELESRV_OUTBOX_BATCH": "0"}, "settings", "TELESRV_OUTBOX_BATCH=0"),
         ({"TELESRV_LISTEN": "192.0.2.1:2398"}, "port for clients", "192.0.2.1:2398"),
         ({"TELESRV_RSA_KEY": "/dev/null"}, "RSA key", "/dev/null"),
+        (
+            {"TELESRV_LISTEN": "127.0.0.1:2500", "TELESRV_METRICS_LISTEN": "127.0.0.1:2500"},
+            "settings",
+            "TELESRV_METRICS_LISTEN=127.0.0.1:2500: clients connect there",
+        ),
         ({"TELESRV_DATA_DIR": "/dev/null"}, "data directory", "not a directory"),
         ({"TELESRV_DATA_DIR": "/dev/null/data"}, "data directory", "cannot be made"),
     ],

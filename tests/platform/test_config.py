@@ -139,5 +139,40 @@ def test_the_least_connections_follow_the_most(monkeypatch: pytest.MonkeyPatch) 
         load_settings(None)
 
 
+@pytest.mark.parametrize(
+    ("listen", "metrics"),
+    [
+        ("127.0.0.1:2500", "127.0.0.1:2500"),
+        ("127.0.0.1:2500", "localhost:2500"),
+        ("0.0.0.0:2500", "127.0.0.1:2500"),
+        ("[::1]:2500", ":2500"),
+    ],
+)
+def test_metrics_are_not_served_where_clients_connect(
+    monkeypatch: pytest.MonkeyPatch, listen: str, metrics: str
+) -> None:
+    monkeypatch.setenv("TELESRV_LISTEN", listen)
+    monkeypatch.setenv("TELESRV_METRICS_LISTEN", metrics)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None)
+    assert str(caught.value).startswith(f"TELESRV_METRICS_LISTEN={metrics}: ")
+    assert f"TELESRV_LISTEN={listen}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("listen", "metrics"),
+    [
+        ("127.0.0.1:2500", "127.0.0.1:2501"),
+        ("127.0.0.2:2500", "127.0.0.1:2500"),
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("127.0.0.1:2500", ""),
+    ],
+)
+def test_metrics_are_served_elsewhere(monkeypatch: pytest.MonkeyPatch, listen: str, metrics: str) -> None:
+    monkeypatch.setenv("TELESRV_LISTEN", listen)
+    monkeypatch.setenv("TELESRV_METRICS_LISTEN", metrics)
+    assert load_settings(None).metrics_listen == (metrics or None)
+
+
 def test_every_setting_is_described() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
