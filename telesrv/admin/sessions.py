@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from telesrv.admin import accounts
 from telesrv.admin.output import Json, fail, group, print_json, print_table, when
 from telesrv.admin.stores import with_store
 
@@ -21,7 +22,9 @@ _SIGN = 1 << 63
 
 @app.command("list")
 def list_(
-    user: Annotated[int | None, typer.Option(help="Only the devices of this account.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help=f"Only the devices of this account: {accounts.HELP}.")
+    ] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many at most, the most recently active first.")
     ] = 100,
@@ -29,11 +32,18 @@ def list_(
 ) -> None:
     """List devices, the most recently active first; HASH is what `sessions kill` takes.
 
+    Exit code 1: there is no such account.
+
     \b
-    Example:
+    Examples:
       telesrv-admin sessions list --user 5823910473
+      telesrv-admin sessions list --user @anna
     """
-    devices = with_store(lambda store: store.operations.devices(user, limit=limit))
+    if user is not None:
+        accounts.check_name(user)
+    devices = with_store(lambda store: _devices(store, user, limit))
+    if devices is None:
+        _no_account(user, as_json)
     if as_json:
         print_json([plain(device) for device in devices])
     elif not devices:
@@ -45,13 +55,13 @@ def list_(
 @app.command()
 def kill(
     hash: Annotated[str | None, typer.Argument(metavar="[HASH]", help="As `sessions list` shows it.")] = None,
-    user: Annotated[int | None, typer.Option(help="Every device of this account.")] = None,
+    user: Annotated[str | None, typer.Option(help=f"Every device of this account: {accounts.HELP}.")] = None,
     as_json: Json = False,
 ) -> None:
     """Log a device out, or every device of an account.
 
     It is logged out for good and at once: its connections get nothing of the account any more, and it
-    shows the log-in page. Messages stay. Exit code 1: there is no such device.
+    shows the log-in page. Messages stay. Exit code 1: there is no such device or account.
 
     \b
     Examples:
@@ -60,8 +70,13 @@ def kill(
     """
     if (hash is None) == (user is None):
         fail("give the HASH of a device, or --user and an account")
+    if user is not None:
+        accounts.check_name(user)
     number = None if hash is None else _number(hash)
-    killed, unheard = with_store(lambda store: _kill(store, number, user))
+    done = with_store(lambda store: _kill(store, number, user))
+    if done is None:
+        _no_account(user, as_json)
+    killed, unheard = done
     if as_json:
         print_json([plain(device) for device in killed])
     elif killed:
@@ -130,10 +145,30 @@ def _number(text: str) -> int:
     return number - (number & _SIGN) * 2
 
 
-async def _kill(store: Store, hash: int | None, user: int | None) -> tuple[list[Device], str]:
-    """Returns the devices that were logged out, and which server kept the processes from hearing it."""
+def _no_account(account: str | None, as_json: bool) -> NoReturn:
+    typer.echo("[]" if as_json else f"There is no account {account}.")
+    raise typer.Exit(1)
+
+
+async def _devices(store: Store, account: str | None, limit: int) -> list[Device] | None:
+    """Returns the devices, or None when there is no such account."""
+    if account is None:
+        return await store.operations.devices(limit=limit)
+    found = await accounts.find(store, account)
+    return None if found is None else await store.operations.devices(found.user_id, limit=limit)
+
+
+async def _kill(store: Store, hash: int | None, account: str | None) -> tuple[list[Device], str] | None:
+    """Returns the devices that were logged out, and which server kept the processes from hearing it; None
+    when there is no such account."""
     from telesrv.domain.errors import Unavailable  # noqa: PLC0415
 
+    user = None
+    if account is not None:
+        found = await accounts.find(store, account)
+        if found is None:
+            return None
+        user = found.user_id
     devices = await store.operations.devices(user, hash, limit=100_000)
     removed: set[int] = set()
     if user is not None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telesrv.admin.output import Json, fail, group, print_json, print_table, when
+from telesrv.admin.accounts import check_name, find
+from telesrv.admin.output import Json, group, print_json, print_table, when
 from telesrv.admin.sessions import plain as plain_device
 from telesrv.admin.sessions import print_devices
 from telesrv.admin.stores import with_store
@@ -73,8 +74,7 @@ def show(
       telesrv-admin users show +15550001
       telesrv-admin users show @anna
     """
-    if not account.startswith(("+", "@")) and not (account.isascii() and account.isdigit()):
-        fail(f"{account} names no account: give its number, +phone or @username")
+    check_name(account)
     found = with_store(lambda store: _find(store, account))
     if found is None:
         typer.echo("null" if as_json else f"There is no account {account}.")
@@ -118,13 +118,7 @@ def show(
 
 
 async def _find(store: Store, account: str) -> tuple[User, Footprint, int, list[Device]] | None:
-    if account.startswith("@"):
-        user = await store.accounts.by_username(account)
-    elif account.startswith("+"):
-        user = await store.accounts.by_phone("".join(filter(str.isdigit, account)))
-    else:
-        number = int(account)
-        user = await store.users.get(number) if number < 1 << 63 else None
+    user = await find(store, account)
     if user is None:
         return None
     footprint = await store.operations.footprint(user.user_id)

@@ -214,15 +214,23 @@ async def test_users(cli: Cli, store: Store) -> None:
     assert (await cli("users", "list", "%")).out.count("15550001") == 1
     assert (await cli("users", "list", "nobody")).out == "No such account.\n"
 
-    for name in (str(anna.user_id), "+1 555 0001", "@anna_the_FIRST"):
+    for name in (str(anna.user_id), "+1 555 0001", "15550001", "@anna_the_FIRST"):
         shown = (await cli("users", "show", name, "--json")).json
         assert (shown["user_id"], shown["messages"], shown["dialogs"]) == (anna.user_id, 1, 1)
         assert shown["pts"] == shown["last_pts"] == 3
         assert [device["device"] for device in shown["devices"]] == ["Phone"]
+        listed = await cli("sessions", "list", "--user", name, "--json")
+        assert (listed.code, listed.json) == (0, shown["devices"])
     assert "complete up to pts 3" in (await cli("users", "show", "+15550001")).out
     missing = await cli("users", "show", "@nobody")
     assert (missing.code, missing.out) == (1, "There is no account @nobody.\n")
-    assert (await cli("users", "show", "anna")).code == 2
+    for command in (("users", "show"), ("sessions", "list", "--user"), ("sessions", "kill", "--user")):
+        assert (await cli(*command, "anna")).code == 2
+        missing = await cli(*command, "15550009")
+        assert (missing.code, missing.out) == (1, "There is no account 15550009.\n")
+    killed = await cli("sessions", "kill", "--user", "@anna_the_first")
+    assert (killed.code, "Logged out: 1." in killed.out) == (0, True)
+    assert (await cli("sessions", "list", "--user", "15550001")).out == "No device is logged in.\n"
 
 
 # Compatibility, workers
