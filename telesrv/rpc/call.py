@@ -10,13 +10,17 @@ Spec: Calling methods.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 from telesrv import tl
 from telesrv.domain.users import ClientInfo
 from telesrv.tl import functions, mt
 from telesrv.tl.errors import ProtocolError, UnknownConstructor
+from telesrv.tl.gzip import GZIP_PACKED, inflate
+from telesrv.tl.limits import DEFAULT_LIMITS, Budget
+from telesrv.tl.reader import read_string
+from telesrv.tl.schema import Variant, schema
 
 MAX_CLIENT_TEXT: Final = 128
 """Longer names of devices and systems are cut: they are shown in a list, and kept."""
@@ -25,8 +29,11 @@ _ORDERED: Final = frozenset(
     ("messages.sendMessage", "messages.sendMedia", "messages.sendMultiMedia", "messages.forwardMessages")
 )
 
-_INVOKE_WITH_LAYER: Final = 0xDA9B0D0D
-_INIT_CONNECTION: Final = 0xC1CD5EA9
+_QUERY: Final = "!X"
+"""The type of the last field of every wrapper: any call."""
+_CODES: Final = {"#": "<I", "int": "<i", "long": "<q"}
+_OF_A_CLIENT: Final = tuple(field.name for field in fields(ClientInfo))
+"""What a ClientInfo takes from initConnection, under the same names."""
 
 _READING: Final = ("get", "check", "search", "resolve")
 """How the names of methods begin that change nothing."""
@@ -169,33 +176,52 @@ def _unknown(body: bytes, constructor_id: int) -> Call:
 def _outer_wrappers(body: bytes) -> tuple[int | None, ClientInfo | None, int | None]:
     """Returns the layer, the client and the method's id of a call that cannot be read as a whole.
 
-    A client newer than this server may begin with a method that is not known here; what the wrappers say
-    must not be lost with it.
+    A client newer than this server may use what is not known here; what the wrappers say, and which method
+    it was that was called, must not be lost with it. The id is None when a wrapper itself cannot be read.
     """
     layer: int | None = None
     client: ClientInfo | None = None
-    offset = 0
+    offset, inflated = 0, DEFAULT_LIMITS.inflated_bytes
     try:
-        (constructor_id,) = struct.unpack_from("<I", body, offset)
-        if constructor_id == _INVOKE_WITH_LAYER:
-            (layer,) = struct.unpack_from("<i", body, 4)
-            offset = 8
+        for _ in range(DEFAULT_LIMITS.depth):
             (constructor_id,) = struct.unpack_from("<I", body, offset)
-        if constructor_id == _INIT_CONNECTION:
-            flags, api_id = struct.unpack_from("<Ii", body, offset + 4)
-            offset += 12
-            texts = []
-            for _ in range(6):
-                text, offset = _string(body, offset)
-                texts.append(text)
-            for bit in (1, 2):
-                if flags & bit:
-                    _, offset = tl.read_prefix(body, offset)
-            client = ClientInfo(api_id, texts[0], texts[1], texts[2], texts[3], texts[5])
-            (constructor_id,) = struct.unpack_from("<I", body, offset)
-    except (struct.error, ProtocolError, ValueError):
-        return layer, client, None
-    return layer, client, constructor_id
+            offset += 4
+            if constructor_id == GZIP_PACKED:
+                packed, _ = read_string(body, offset, Budget())
+                body, offset = inflate(packed, inflated), 0
+                inflated -= len(body)
+                continue
+            variant = schema().by_id.get(constructor_id)
+            if variant is None or not variant.fields or variant.fields[-1].type != _QUERY:
+                return layer, client, constructor_id
+            said, offset = _arguments(body, offset, variant)
+            if variant.name == "invokeWithLayer":
+                layer = said["layer"]
+            elif variant.name == "initConnection":
+                client = ClientInfo(**{name: said[name] for name in _OF_A_CLIENT})
+    except (struct.error, IndexError, ProtocolError, ValueError):
+        pass
+    return layer, client, None
+
+
+def _arguments(body: bytes, offset: int, wrapper: Variant) -> tuple[dict[str, Any], int]:
+    """Returns what a wrapper says, by name, and where the call in it begins; boxed values are passed over."""
+    said: dict[str, Any] = {}
+    for field in wrapper.fields[:-1]:
+        if field.optional and not said[field.flags] >> field.bit & 1:
+            continue
+        code = _CODES.get(field.type)
+        if code is not None:
+            (said[field.name],) = struct.unpack_from(code, body, offset)
+            offset += struct.calcsize(code)
+        elif field.type == "string":
+            said[field.name], offset = _string(body, offset)
+        elif field.type == "Vector<long>":
+            _, count = struct.unpack_from("<II", body, offset)
+            offset += 8 + 8 * count
+        else:
+            _, offset = tl.read_prefix(body, offset)
+    return said, offset
 
 
 def _string(body: bytes, offset: int) -> tuple[str, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import struct
+from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from telesrv import tl
 from telesrv.rpc.call import MAX_CLIENT_TEXT, parse
 from telesrv.tl import functions, types
+from telesrv.tl.gzip import GZIP_PACKED
+from telesrv.tl.schema import FUNCTION, schema
 
 GET_CONFIG = functions.help.GetConfig()
 
@@ -88,6 +92,58 @@ def test_an_unknown_argument_is_told_apart_from_an_unknown_method() -> None:
     assert call.error is not None
     assert call.error.error_message == "INPUT_CONSTRUCTOR_INVALID_3735928559"
     assert call.name == "users.getFullUser"
+
+
+WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "initConnection": init,
+    "invokeAfterMsg": lambda query: functions.InvokeAfterMsg(msg_id=4, query=query),
+    "invokeAfterMsgs": lambda query: functions.InvokeAfterMsgs(msg_ids=[4, 8], query=query),
+    "invokeWithApnsSecret": lambda query: functions.InvokeWithApnsSecret(nonce="n", secret="s", query=query),
+    "invokeWithBusinessConnection": lambda query: functions.InvokeWithBusinessConnection(
+        connection_id="c", query=query
+    ),
+    "invokeWithGooglePlayIntegrity": lambda query: functions.InvokeWithGooglePlayIntegrity(
+        nonce="n", token="t" * 300, query=query
+    ),
+    "invokeWithLayer": lambda query: functions.InvokeWithLayer(layer=300, query=query),
+    "invokeWithMessagesRange": lambda query: functions.InvokeWithMessagesRange(
+        range=types.MessageRange(min_id=1, max_id=9), query=query
+    ),
+    "invokeWithReCaptcha": lambda query: functions.InvokeWithReCaptcha(token="t", query=query),
+    "invokeWithTakeout": lambda query: functions.InvokeWithTakeout(takeout_id=1, query=query),
+    "invokeWithoutUpdates": lambda query: functions.InvokeWithoutUpdates(query=query),
+}
+GET_SELF = functions.users.GetFullUser(id=types.InputUserSelf())
+UNKNOWN = struct.pack("<I", 0xDEADBEEF)
+
+
+def test_these_are_all_wrappers() -> None:
+    methods = {name: variants for (kind, name), variants in schema().by_name.items() if kind == FUNCTION}
+    wrappers = {name for name, variants in methods.items() if "query:!X" in variants[-1].field_text}
+    assert wrappers == WRAPPERS.keys()
+
+
+@given(st.lists(st.sampled_from(sorted(WRAPPERS)), max_size=6), st.booleans())
+def test_what_cannot_be_read_has_its_name_in_all_wrappers(names: list[str], packed: bool) -> None:
+    query: Any = GET_SELF
+    for name in names:
+        query = WRAPPERS[name](query)
+    whole, inner = tl.write(query), tl.write(GET_SELF)
+    outside = whole.removesuffix(inner)
+
+    def read(damaged: bytes) -> tuple[str, str]:
+        if packed:
+            damaged = struct.pack("<I", GZIP_PACKED) + tl.write_bytes(gzip.compress(damaged))
+        call = parse(outside + damaged)
+        assert call.error is not None
+        assert call.layer == (300 if "invokeWithLayer" in names else None)
+        assert (call.client is not None) == ("initConnection" in names)
+        assert call.client is None or (call.client.app_version, call.client.lang_code) == ("2.0", "de")
+        return call.name, call.error.error_message
+
+    assert read(inner[:4] + UNKNOWN) == ("users.getFullUser", "INPUT_CONSTRUCTOR_INVALID_3735928559")
+    assert read(UNKNOWN + inner[4:]) == ("deadbeef", "INPUT_METHOD_INVALID_3735928559")
+    assert read(inner[:6]) == ("users.getFullUser", "INPUT_FETCH_ERROR")
 
 
 def test_a_constructor_is_no_method() -> None:
