@@ -12,6 +12,7 @@ takes another number.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
@@ -31,6 +32,8 @@ LEASE_S: Final = 15.0
 _PARTS: Final = 5
 """A holder renews each fifth of the lease, so that some may fail, and stops a fifth before its end: more
 than a statement and clock drift take."""
+_LEAST_WAIT_S: Final = 2.0
+"""How long a renewal may wait however short the lease is: a busy server needs some of it."""
 _TRIES: Final = 64
 _CLOCKS_DIFFER_MS: Final = 2_000
 """By how much they may without a word: more than a statement takes."""
@@ -137,14 +140,19 @@ class NodeLease:
 
         Raises:
             LeaseLost: another process holds the number.
-            Unavailable: PostgreSQL is away; the lease runs on for a while.
+            Unavailable: PostgreSQL is away, or its connection is silent; the lease runs on for a while, in
+                which it can be asked again by another one.
         """
         asked_at, asked_ms = self._clock.monotonic(), unix_ms(self._clock)
-        until_ms = await self._pool.fetchval(
-            SQL_RENEW,
-            *(self.node, self._holder, connections, sessions, self._lease_ms),
-            max(asked_ms, self.used_ms) + self._lease_ms,
-        )
+        try:
+            async with asyncio.timeout(max(self.renew_s, _LEAST_WAIT_S)):
+                until_ms = await self._pool.fetchval(
+                    SQL_RENEW,
+                    *(self.node, self._holder, connections, sessions, self._lease_ms),
+                    max(asked_ms, self.used_ms) + self._lease_ms,
+                )
+        except TimeoutError as error:
+            raise Unavailable("PostgreSQL") from error
         if until_ms is None:
             raise LeaseLost(f"node {self.node} is held by another process")
         self.until_ms = until_ms

@@ -34,6 +34,9 @@ _AWAY: Final = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
 )
+_GIVE_UP_S: Final = 1.0
+"""How long the server may take to end a statement that was given up; then its connection is ended instead.
+A renewal of the node number waits for it too, and must leave time for the next."""
 REPEATABLE: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
@@ -245,10 +248,9 @@ class Pool:
                 return connection
 
     async def _release(self, connection: Connection) -> None:
-        # The driver waits no longer than the borrower did for a statement that it has given up, and has
-        # ended the connection when this fails: there is nothing left to do with it.
+        # When this fails the driver has ended the connection: there is nothing left to do with it.
         with suppress(*_AWAY):
-            await self._pool.release(connection)
+            await self._pool.release(connection, timeout=_GIVE_UP_S)
 
 
 def _give_up(connection: Connection, error: BaseException) -> None:

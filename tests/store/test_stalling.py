@@ -10,7 +10,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 import pytest_asyncio
 
+from telesrv.clock import SystemClock
 from telesrv.domain.errors import Unavailable
+from telesrv.store.nodes import NodeStore
 from telesrv.store.pool import Pool
 from telesrv.store.redis import Redis
 from tests.support.link import Link
@@ -31,10 +33,8 @@ async def postgres_link(postgres_dsn: str) -> AsyncIterator[Link]:
 
 @pytest_asyncio.fixture
 async def pool(postgres_dsn: str, postgres_link: Link) -> AsyncIterator[Pool]:
-    dsn = urlsplit(postgres_dsn)
-    login = dsn.netloc.rpartition("@")[0]
     pool = await Pool.connect(
-        f"postgresql://{login}@127.0.0.1:{postgres_link.port}{dsn.path}",
+        _through(postgres_link, postgres_dsn),
         min_conns=2,
         max_conns=2,
         wait_s=WAIT_S,
@@ -56,6 +56,11 @@ async def redis(redis_url: str, redis_link: Link, redis_prefix: str) -> AsyncIte
     redis = await Redis.connect(url, prefix=redis_prefix, wait_s=WAIT_S)
     yield redis
     await redis.close()
+
+
+def _through(link: Link, postgres_dsn: str) -> str:
+    dsn = urlsplit(postgres_dsn)
+    return f"postgresql://{dsn.netloc.rpartition('@')[0]}@127.0.0.1:{link.port}{dsn.path}"
 
 
 async def _write(pool: Pool) -> None:
@@ -98,6 +103,20 @@ async def test_a_silent_postgresql_is_away(
             await call(pool)
     postgres_link.mend()
     await _until_back(lambda: call(pool))
+
+
+async def test_a_renewal_that_stalls_leaves_time_for_another(postgres_dsn: str, postgres_link: Link) -> None:
+    pool = await Pool.connect(_through(postgres_link, postgres_dsn), min_conns=1, max_conns=1)
+    try:
+        lease = await NodeStore(pool, SystemClock()).acquire()
+        postgres_link.freeze()
+        with pytest.raises(Unavailable):
+            await lease.renew(0, 0)
+        assert lease.valid()
+        postgres_link.mend()
+        await lease.renew(0, 0)
+    finally:
+        await pool.close()
 
 
 async def test_postgresql_looks_after_clients_that_are_silent(pool: Pool) -> None:
