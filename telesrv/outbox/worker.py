@@ -68,8 +68,8 @@ class OutboxDispatcher:
 
     async def _run(self, own: frozenset[int]) -> bool:
         """Dispatches some buckets until it is told to stop: one turn, as long as nothing fails."""
-        outbox = self._store.outbox
-        interruptions = -1
+        outbox, clock = self._store.outbox, asyncio.get_running_loop()
+        interruptions, looked_at = -1, 0.0
         stopping = asyncio.ensure_future(self._turns.stopping.wait())
         try:
             buckets: set[int] = set()
@@ -78,18 +78,23 @@ class OutboxDispatcher:
                     # What is leased to this number now was lost track of: nothing is under way here.
                     interruptions = outbox.interruptions
                     await outbox.release_leases(self._node.number, own)
-                    buckets = await outbox.due(own)
+                    looked_at = 0.0
+                # What others commit, end or lose wakes nobody here, however busy these buckets are.
+                if clock.time() - looked_at >= self._interval_s:
+                    looked_at = clock.time()
+                    buckets |= await outbox.due(own)
                 # A full batch leaves more behind it; what had less is looked at when it is woken again.
                 buckets = await self._dispatch(sorted(buckets))
                 if buckets:
                     buckets |= await outbox.wait(0, own)
                     continue
-                waking = asyncio.ensure_future(outbox.wait(self._interval_s, own))
+                left_s = max(0.0, looked_at + self._interval_s - clock.time())
+                waking = asyncio.ensure_future(outbox.wait(left_s, own))
                 await asyncio.wait({waking, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not waking.done():
                     waking.cancel()
                     break
-                buckets = waking.result() or await outbox.due(own)
+                buckets = waking.result()
         finally:
             stopping.cancel()
         return False

@@ -44,8 +44,8 @@ class CodeRules:
     """For one phone: two logins with every resend."""
     sends_per_phone: int = 40
     """By all networks that the account is not known from: five of them have to work together to use it up."""
-    texts_per_phone: int = 20
-    """How many go by the sender, which may cost money; the account's devices get the others, too."""
+    texts_per_phone: int = 40
+    """How many go by the sender, which may cost money: as many as may be asked for."""
     guess_period_s: int = 6 * 3600
     wrong_guesses_per_network: int = 10
     wrong_guesses_per_phone: int = 20
@@ -77,13 +77,13 @@ class Asker:
 
 
 def network_of(address: str) -> str:
-    """Returns what one subscriber has of the internet: an IPv4 address, or 64 bits of an IPv6 one."""
+    """Returns what one subscriber has of the internet: an IPv4 address, or 56 bits of an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return ""
     if isinstance(parsed, ipaddress.IPv6Address):
-        return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed, 64), strict=False))
+        return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed, 56), strict=False))
     return str(parsed)
 
 
@@ -165,13 +165,15 @@ class CodeStore:
             raise CodeExpired
         return made
 
-    async def text(self, phone: str) -> None:
-        """Counts that a code goes to *phone* by the sender.
+    async def text(self, phone: str, asker: Asker) -> None:
+        """Counts that a code goes to *phone* by the sender; networks that the account is known from have a
+        share of their own.
 
         Raises:
             FloodWait: too many do; nothing is to be sent.
         """
-        await self._limits.hit("codes:text", phone, self._rules.texts_per_phone, self._rules.send_period_s)
+        kind = "codes:text:known" if asker.known else "codes:text"
+        await self._limits.hit(kind, phone, self._rules.texts_per_phone, self._rules.send_period_s)
 
     async def cancel(self, phone: str, phone_code_hash: str, auth_key_id: int) -> bool:
         """Withdraws a code; returns whether there was one."""

@@ -51,6 +51,8 @@ ORDER BY e.user_id, e.pts
 class _Mark:
     pts: int
     stored: int
+    moved: int = 0
+    """The count of moves when it last moved."""
 
 
 class Marks:
@@ -63,6 +65,8 @@ class Marks:
         self._known: OrderedDict[int, _Mark] = OrderedDict()
         self._unsaved: set[int] = set()
         self._holes: dict[tuple[int, int], tuple[int, float]] = {}
+        self.moves = 0
+        """How often a mark was moved here: what is remembered of it tells which marks moved since."""
 
     def unknown(self, user_ids: Set[int]) -> bool:
         """Tells whether the mark of one of them is not known here yet."""
@@ -70,14 +74,19 @@ class Marks:
 
     def learn(self, user_id: int, pts: int) -> None:
         """Takes in a stored mark."""
-        self._known.setdefault(user_id, _Mark(pts, pts))
+        if user_id not in self._known:
+            self._known[user_id] = _Mark(pts, pts, self._move() if pts else 0)
+
+    def moved_since(self, moves: int, user_ids: Iterable[int]) -> set[int]:
+        """Returns whose marks have moved, or become known, since there were *moves*."""
+        return {user_id for user_id in user_ids if self._known[user_id].moved > moves}
 
     async def load(self, user_ids: Collection[int]) -> dict[int, int]:
         """Returns a sound mark for each user; 0 at worst."""
         missing = [user_id for user_id in user_ids if user_id not in self._known]
         if missing:
             for row in await self._pool.fetch(SQL_LOAD, missing):
-                self._known.setdefault(row["user_id"], _Mark(row["pts"], row["pts"]))
+                self.learn(row["user_id"], row["pts"])
         marks = {}
         for user_id in user_ids:
             mark = self._known.setdefault(user_id, _Mark(0, 0))
@@ -122,7 +131,8 @@ class Marks:
             if not at_hole:
                 mark = reached
         known = self._known.setdefault(user_id, _Mark(mark, 0))
-        known.pts = max(known.pts, mark)
+        if mark > known.pts:
+            known.pts, known.moved = mark, self._move()
         if known.pts - known.stored >= _WRITE_EVERY:
             self._unsaved.add(user_id)
         return mark, at_hole
@@ -145,3 +155,7 @@ class Marks:
             Grant(user_id, last_pts := self._holes.pop((user_id, mark))[0], last_pts - mark)
             for user_id, mark in overdue
         ]
+
+    def _move(self) -> int:
+        self.moves += 1
+        return self.moves

@@ -105,6 +105,13 @@ FROM unnest($1::bigint[], $2::int[], $3::int[]) AS q(user_id, after, upto)
 JOIN user_update_events e ON e.user_id = q.user_id AND e.pts > q.after AND e.pts <= q.upto
 ORDER BY e.user_id, e.pts
 """
+# Lists rows of some accounts below a pts that are under way or could be.
+SQL_OWED_BELOW: Final = """
+SELECT o.target_user_id, o.pts
+FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS q(bucket, user_id, upto)
+JOIN dispatch_outbox o ON o.bucket = q.bucket AND o.target_user_id = q.user_id AND o.pts < q.upto
+WHERE o.leased OR o.available_at_ms <= $4
+"""
 # Gives leased rows back as if they had not been claimed.
 SQL_PUT_BACK: Final = """
 UPDATE dispatch_outbox o SET leased = false, attempts = o.attempts - 1, available_at_ms = $4
@@ -254,6 +261,7 @@ class OutboxStore:
             ((bucket, self._broken_off.pop(bucket)) for bucket in buckets if bucket in self._broken_off),
             _START,
         )
+        moves = self._marks.moves
         async with self._pool.acquire() as connection:
             rows = await self._lease(connection, buckets, start, limit)
             if not rows and start != _START:
@@ -267,6 +275,8 @@ class OutboxStore:
         elif start != _START:
             self._signals.wake(buckets)  # there may be more, before where this one started
         heads = await self._marks.load({row.target_user_id: None for row in rows})
+        # A mark that moved meanwhile may be ahead of rows that the claim did not see yet.
+        late = self._marks.moved_since(moves, heads)
         claimed: list[OutboxRow] = []
         moved: set[int] = set()
         apart: list[OutboxRow] = []
@@ -276,6 +286,8 @@ class OutboxStore:
             pts_count = logged.get((user_id, pts))
             if pts_count is None:  # on shards, half of a transaction is visible for a moment
                 orphans.append(row)
+            elif user_id in late:
+                apart.append(row)
             elif pts <= heads[user_id]:
                 claimed.append(row)
             elif pts - pts_count <= heads[user_id]:
@@ -352,6 +364,7 @@ class OutboxStore:
                 delays = [min(_BACKOFF_MS << min(row.attempts, 20), _BACKOFF_MOST_MS) for row in again]
                 times = [now_ms + delay for delay in delays]
                 await self._pool.execute(SQL_RETRY, bucket, *_columns(again), times, error)
+                self._signals.wake_later(bucket, min(delays) / 1000)
                 self._metrics.outbox_retried(len(again))
             if failed:
                 await self._pool.execute(SQL_FAIL, bucket, *_columns(failed), now_ms, error)
@@ -427,25 +440,32 @@ class OutboxStore:
     async def _joined(
         self, claimed: list[OutboxRow], apart: Sequence[OutboxRow], heads: dict[int, int]
     ) -> list[OutboxRow]:
-        """Adds those of *apart* up to which the log has no hole, and puts the others back.
+        """Adds those of *apart* up to which the log has no hole and nothing else is owed, and puts the others
+        back: the log is of a later moment than the claim.
 
         As a rule claimed events join on to the mark; only where they do not is the log walked.
         """
-        last = {row.target_user_id: row.pts for row in apart}
-        walks = [(user_id, heads[user_id], pts) for user_id, pts in last.items()]
+        last = {row.target_user_id: row for row in apart}
+        walks = [(user_id, heads[user_id], row.pts) for user_id, row in last.items()]
         walked = await self._pool.fetch(SQL_WALK_MANY, *map(list, zip(*walks, strict=True)))
         logs = {user_id: list(log) for user_id, log in groupby(walked, lambda row: row["user_id"])}
         for user_id, mark, _ in walks:
             log = [(row["pts"], row["pts_count"]) for row in logs.get(user_id, ())]
             heads[user_id], _ = self._marks.follow(user_id, mark, log)
+        owed = [list(column) for column in zip(*(row[:3] for row in last.values()), strict=True)]
+        here = {_key(row) for row in (*claimed, *apart)}
+        for user_id, pts in await self._pool.fetch(SQL_OWED_BELOW, *owed, self._now_ms()):
+            if (user_id, pts) not in here:
+                heads[user_id] = min(heads[user_id], pts - 1)
         beyond = [row for row in apart if row.pts > heads[row.target_user_id]]
         for bucket, some in _by_bucket(beyond):
             await self._put_back(bucket, some)
         return sorted(claimed + [row for row in apart if row.pts <= heads[row.target_user_id]])
 
     async def _put_back(self, bucket: int, rows: Sequence[OutboxRow]) -> None:
-        """Lets rows beyond a hole be claimed again soon, and has the bucket looked at then."""
-        await self._pool.execute(SQL_PUT_BACK, bucket, *_columns(rows), self._now_ms() + _HOLE_PAUSE_MS)
+        """Lets rows beyond a hole be claimed again, together with what fills it, and has the bucket looked at
+        soon."""
+        await self._pool.execute(SQL_PUT_BACK, bucket, *_columns(rows), self._now_ms())
         self._signals.wake_later(bucket, 1.2 * _HOLE_PAUSE_MS / 1000)
 
     def _now_ms(self) -> int:

@@ -174,12 +174,26 @@ async def test_many_networks_use_up_what_strangers_may_and_not_what_the_owner_ma
 
 
 async def test_what_goes_by_the_sender_is_limited_for_a_phone(store: Store, clock: FakeClock) -> None:
-    for _ in range(RULES.texts_per_phone):
-        await store.codes.text(PHONE)
-    with pytest.raises(FloodWait) as flood:
-        await store.codes.text(PHONE)
-    assert flood.value.wait_s == RULES.send_period_s
-    await store.codes.text("15550002")
+    stranger, owner = Asker(KEY, network(1)), Asker(KEY + 1, network(2), known=True)
+    for asker in (stranger, owner):
+        for _ in range(RULES.texts_per_phone):
+            await store.codes.text(PHONE, asker)
+        with pytest.raises(FloodWait) as flood:
+            await store.codes.text(PHONE, asker)
+        assert flood.value.wait_s == RULES.send_period_s
+    await store.codes.text("15550002", stranger)
+
+
+async def test_five_networks_are_needed_to_use_up_the_texts(store: Store) -> None:
+    texts = 0
+    for key in range(4 * RULES.sends_per_network):
+        asker = Asker(key, network(key % 4))
+        await store.codes.create(PHONE, asker)
+        await store.codes.text(PHONE, asker)
+        texts += 1
+    assert texts == 4 * RULES.sends_per_network < RULES.texts_per_phone
+    await store.codes.create(PHONE, Asker(KEY, network(9)))
+    await store.codes.text(PHONE, Asker(KEY, network(9)))
 
 
 async def guess(store: Store, asker: Asker) -> list[type[BaseException] | None]:
@@ -209,8 +223,8 @@ async def test_wrong_guesses_are_limited_for_each_network_and_for_all_strangers(
     [
         ("203.0.113.7", "203.0.113.7"),
         ("::ffff:203.0.113.7", "203.0.113.7"),
-        ("2001:db8:1:2:aaaa::1", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:bbbb::9", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:aaaa::1", "2001:db8:1::/56"),
+        ("2001:db8:1:2:bbbb::9", "2001:db8:1::/56"),
         ("", ""),
         ("somewhere", ""),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -273,6 +274,49 @@ async def test_rows_beyond_a_hole_wait_for_it(store: Store, clock: FakeClock) ->
     assert pts_of(rows) == [2, 3, 4]
     assert [row.attempts for row in rows] == [1, 1, 1]
     assert (await store.outbox.read(rows))[0].event.kind is EventKind.NOOP
+
+
+async def test_what_fills_a_hole_comes_before_what_stood_behind_it(store: Store) -> None:
+    """Also when that was put back a moment ago, and more has come since."""
+    await send(store, ANNA, BORIS)
+    grants = await store.ids.take([Want(BORIS, pts=1)])
+    await send_many(store, ANNA, BORIS, 2)
+    rows = await store.outbox.claim({BUCKET})
+    assert pts_of(rows) == [1]
+    await store.outbox.done(rows)
+    await store.events.fill(list(grants.values()))
+    await send(store, ANNA, BORIS)
+    assert pts_of(await store.outbox.claim({BUCKET})) == [2, 3, 4, 5]
+
+
+async def test_a_hole_that_is_filled_while_a_claim_is_under_way_holds_it_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim has not seen that row yet; the log, read after it, shows the event."""
+    logged = store.outbox._logged
+    for number, later in enumerate((False, True)):
+        before = 3 * number + 1
+        await send(store, ANNA, BORIS)
+        first = await store.outbox.claim({BUCKET})
+        assert pts_of(first) == [before]
+        await store.outbox.done(first)
+        grants = await store.ids.take([Want(BORIS, pts=1)])
+        await send(store, ANNA, BORIS)
+
+        async def filled(
+            connection: Any, rows: Any, grants: Any = grants, seen: int = later * (before + 2)
+        ) -> Any:
+            monkeypatch.setattr(store.outbox, "_logged", logged)
+            await store.events.fill(list(grants.values()))
+            if seen:  # somebody has looked at the log as well
+                assert (await store.updates.state(BORIS)).pts == seen
+            return await logged(connection, rows)
+
+        monkeypatch.setattr(store.outbox, "_logged", filled)
+        assert await store.outbox.claim({BUCKET}) == []
+        rows = await store.outbox.claim({BUCKET})
+        assert pts_of(rows) == [before + 1, before + 2]
+        await store.outbox.done(rows)
 
 
 async def test_a_full_claim_with_a_hole_in_it_is_followed_by_another(store: Store) -> None:

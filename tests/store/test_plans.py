@@ -91,6 +91,7 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "events": (outbox.SQL_EVENTS, ([7, 8], [1, 2])),
     "logged": (outbox.SQL_LOGGED, ([7, 8], [1, 2])),
     "logged_and_marks": (outbox.SQL_LOGGED_AND_MARKS, ([7, 8], [1, 2])),
+    "owed_below": (outbox.SQL_OWED_BELOW, ([bucket_of(7), bucket_of(8)], [7, 8], [5, 5], 10)),
     "due": (outbox.SQL_DUE, (list(range(32)), 10)),
     "walk_many": (outbox.SQL_WALK_MANY, ([7, 8], [195, 190], [200, 200])),
     "walk_all": (marks.SQL_WALK_ALL, ([7, 8], [195, 190])),

@@ -287,7 +287,7 @@ async def send_by_sms(ctx: Context, code: LoginCode) -> types.auth.SentCode:
     Raises:
         FloodWait: too many were; it is not.
     """
-    await ctx.store.codes.text(code.phone)
+    await ctx.store.codes.text(code.phone, await asker_for(ctx, code.phone))
     ctx.codes.deliver(code.phone, code.code, code.expires_at)
     return types.auth.SentCode(
         type=types.auth.SentCodeTypeSms(length=code.length),

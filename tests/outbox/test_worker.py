@@ -1,0 +1,85 @@
+"""What is owed goes out, whoever committed it and however busy the worker is with the rest."""
+
+from __future__ import annotations
+
+import asyncio
+
+from telesrv.clock import SystemClock
+from telesrv.domain.updates import EventKind
+from telesrv.gateway.hub import SessionHub
+from telesrv.gateway.limits import GatewayLimits
+from telesrv.gateway.node import Node
+from telesrv.mtproto.limits import SessionLimits
+from telesrv.outbox.worker import OutboxDispatcher
+from telesrv.rpc.pushes import PushBuilder
+from telesrv.store import Store, StoreConfig
+
+BUSY, QUIET = 1_001, 1_002
+MOST_COMMITS = 5_000
+"""In the time of a few looks, on the slowest machine."""
+
+
+async def owed(store: Store, user_id: int) -> int:
+    count: int = await store.pool.fetchval(
+        "SELECT count(*) FROM dispatch_outbox WHERE target_user_id = $1", user_id
+    )
+    return count
+
+
+async def test_busy_buckets_do_not_keep_others_from_being_looked_at(
+    postgres_dsn: str, redis_url: str, redis_prefix: str
+) -> None:
+    clock = SystemClock()
+    config = StoreConfig(
+        postgres_dsn=postgres_dsn,
+        redis_url=redis_url,
+        redis_prefix=redis_prefix,
+        clock=clock,
+        min_conns=1,
+        max_conns=6,
+    )
+    here, elsewhere = await Store.open(config), await Store.open(config)
+    lost = asyncio.Event()
+    try:
+        await here.pool.execute(
+            "INSERT INTO users (user_id, phone, first_name, created_at) "
+            "SELECT id, '', 'x', 0 FROM unnest($1::bigint[]) AS u(id)",
+            [BUSY, QUIET],
+        )
+        lease = await here.nodes.acquire()
+        for store in (here, elsewhere):
+            store.ids.message_ids.hold(lease)
+        limits = GatewayLimits()
+        hub = SessionHub(limits, clock)
+        node = Node(
+            here,
+            hub,
+            lease,
+            limits=limits,
+            session_limits=SessionLimits(),
+            clock=clock,
+            connections=lambda: 0,
+            on_lease_lost=lost.set,
+        )
+        outbox = OutboxDispatcher(here, PushBuilder(here), hub, node, workers=1, interval_s=0.05)
+        await node.start()
+        outbox.start()
+        try:
+            for _ in range(MOST_COMMITS):  # the worker looks when it starts
+                await here.updates.append(BUSY, EventKind.CONTACTS_RESET, payload={"user_ids": []}, date=1)
+                if not await owed(here, BUSY):
+                    break
+            await elsewhere.updates.append(QUIET, EventKind.CONTACTS_RESET, payload={"user_ids": []}, date=1)
+            for _ in range(MOST_COMMITS):
+                await here.updates.append(BUSY, EventKind.CONTACTS_RESET, payload={"user_ids": []}, date=1)
+                if not await owed(here, QUIET):
+                    break
+            else:
+                raise AssertionError("nobody looked")
+        finally:
+            await outbox.stop()
+            await node.stop()
+    finally:
+        await elsewhere.close()
+        await here.close()
+    assert not lost.is_set()
