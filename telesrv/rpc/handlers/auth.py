@@ -109,7 +109,10 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
     if not await ctx.store.codes.consume(phone, code_hash, key_id, now=ctx.now()):
         raise bad_request("PHONE_CODE_EXPIRED")
     if ctx.caller.user_id != user.user_id:
-        await _tell_of_login(ctx, user)
+        try:
+            await _tell_of_login(ctx, user)
+        except PeerInvalid as error:  # it was deleted a moment ago
+            raise bad_request("PHONE_NUMBER_UNOCCUPIED") from error
     return await _log_in(ctx, user)
 
 
