@@ -4,7 +4,7 @@ Guarantees: a row is given to one claimant until its lease ends, and is there un
 account come in the order of pts as long as nothing fails, and never from beyond a hole in its log.
 
 Concurrency: any number of workers and processes; claims of one bucket follow each other by its turn, and an
-account some of whose rows are leased is passed over. Claims and ends do not wait for the disk: what a crash
+account whose first row is leased is passed over. Claims and ends do not wait for the disk: what a crash
 of PostgreSQL makes undone is pushed twice, which clients notice by its pts.
 
 *Spec: Working with Updates*
