@@ -1,6 +1,7 @@
 -- Messages, dialogs, the update log and the outbox. Every large table leads with its owner.
 
--- The shared body of a private message; (sender, random_id) makes a send happen once.
+-- The shared body of a private message; (sender, random_id) makes a send happen once. sender_box_id 0: it waits to be sent
+-- at its time, or was to be; no other message can take its random_id.
 CREATE TABLE private_messages (
     sender_user_id   bigint   NOT NULL,
     random_id        bigint   NOT NULL CHECK (random_id <> 0),
@@ -12,10 +13,11 @@ CREATE TABLE private_messages (
     entities         jsonb,
     media            jsonb,
     digest           bytea    NOT NULL,
-    sender_box_id    integer  NOT NULL CHECK (sender_box_id > 0),
+    sender_box_id    integer  NOT NULL CHECK (sender_box_id >= 0),
     recipient_box_id integer  NOT NULL,
-    sender_pts       integer  NOT NULL CHECK (sender_pts > 0),
-    PRIMARY KEY (sender_user_id, random_id)
+    sender_pts       integer  NOT NULL CHECK (sender_pts >= 0),
+    PRIMARY KEY (sender_user_id, random_id),
+    CHECK ((sender_box_id > 0) = (sender_pts > 0))
 ) PARTITION BY HASH (sender_user_id);
 -- telesrv:partitions private_messages
 

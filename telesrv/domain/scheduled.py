@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,14 @@ WHEN_ONLINE: Final = 0x7FFF_FFFE
 
 class ScheduleTooMuch(DomainError):
     """So many messages wait in this chat that no more may."""
+
+
+def scheduled_digest(digest: bytes) -> bytes:
+    """Returns what a request is known by that is to be sent later, by what it is known by without a time.
+
+    They differ, so that a random_id which was used for the one is never taken for the other.
+    """
+    return hashlib.sha256(b"later" + digest).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +48,5 @@ class ScheduledMessage:
     reply_to: ReplyTo | None = None
     fwd: ForwardHeader | None = None
     edit_date: int | None = None
+    waits: bool = True
+    """False: it was sent, deleted, or could not be sent."""

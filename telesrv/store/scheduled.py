@@ -3,7 +3,9 @@
 Guarantees: a message is sent once: who leased its row sends it by the random_id that it was scheduled with,
 so that one whose sender died in between is found and not repeated; only then is it taken off the list, with
 an event that names both its ids. While it is leased it can be neither edited nor deleted. Rows stay, so that
-a repeat of the call that scheduled it gets the same answer.
+a repeat of the call that scheduled it gets the same answer; and from the beginning it has the row in
+`private_messages` that it will be sent by, so that nothing else is ever sent by its random_id, nor it by one
+that was used.
 
 Concurrency: rows are leased with SKIP LOCKED, one bucket at a time; a lease that runs out is taken over.
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -30,7 +33,7 @@ from telesrv.domain.errors import (
 )
 from telesrv.domain.messages import FROM_SCHEDULED, Entity, SendRequest, SentMessage
 from telesrv.domain.peers import MAX_ID, Peer
-from telesrv.domain.scheduled import MAX_PER_CHAT, ScheduledMessage, ScheduleTooMuch
+from telesrv.domain.scheduled import MAX_PER_CHAT, ScheduledMessage, ScheduleTooMuch, scheduled_digest
 from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, NewEvent, bucket_of
 from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json, fwd_to_json, quote_to_json
 from telesrv.store.drafts import SQL_DRAFT, end_drafts
@@ -46,21 +49,29 @@ _SENT, _DELETED, _FAILED = 1, 2, 3
 _AT_ONCE: Final = 64
 _TRIES: Final = 8
 
-# What a random_id was used for.
+# The message that a random_id was used for.
 SQL_BY_RANDOM_ID: Final = f"""
 SELECT {COLUMNS} FROM scheduled_messages s
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.random_id = $3
 """
-# What a random_id was sent as without having waited.
-SQL_SENT: Final = """
-SELECT 1 FROM private_messages WHERE sender_user_id = $1 AND random_id = $2
+# What a random_id was used for.
+SQL_USED: Final = """
+SELECT digest FROM private_messages WHERE sender_user_id = $1 AND random_id = $2
+"""
+# Keeps a random_id for a message that waits; nothing when it was used. Whoever sends by it finds this row.
+SQL_KEEP: Final = """
+INSERT INTO private_messages (sender_user_id, random_id, message_id, peer_type, peer_id, date, text, digest,
+    sender_box_id, recipient_box_id, sender_pts)
+VALUES ($1, $2, 0, $3, $4, $5, '', $6, 0, 0, 0)
+ON CONFLICT (sender_user_id, random_id) DO NOTHING
+RETURNING 1
 """
 # How many messages of a chat wait.
 SQL_COUNT: Final = """
 SELECT count(*) FROM scheduled_messages s
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.state = 0
 """
-# Puts a message on the list under the owner's next id; nothing when that or the random_id was just taken.
+# Puts a message on the list under the owner's next id; nothing when that was just taken.
 SQL_ADD: Final = """
 INSERT INTO scheduled_messages (bucket, owner_user_id, scheduled_id, random_id, digest, peer_type, peer_id,
     schedule_date, text, entities, silent, noforwards, reply_to_box_id, reply_quote, fwd)
@@ -144,6 +155,10 @@ class Dispatched:
     """Of its leaving the list; None when somebody else had finished it."""
 
 
+class _TakenError(Exception):
+    """The random_id or the next id was taken meanwhile."""
+
+
 class ScheduledStore:
     """The lists of messages that wait."""
 
@@ -168,18 +183,33 @@ class ScheduledStore:
         """
         owner = request.sender_user_id
         for _ in range(_TRIES):
-            known = await self._known(request)
+            known = await self.known(request)
             if known is not None:
-                return Scheduled(known, None)
+                return known
             await self._check(request)
             draft_pts = await self._draft(request) if request.clear_draft else None
-            added = await self._events.transact(
-                [owner] if draft_pts is None else [owner, owner],
-                lambda *args, draft_pts=draft_pts: self._add(request, schedule_date, draft_pts, *args),
-            )
-            if added is not None:
-                return added
+            with suppress(_TakenError):
+                return await self._events.transact(
+                    [owner] if draft_pts is None else [owner, owner],
+                    lambda *args, draft_pts=draft_pts: self._add(request, schedule_date, draft_pts, *args),
+                )
         raise Unavailable("a list that kept changing")
+
+    async def known(self, request: SendRequest) -> Scheduled | None:
+        """Returns what became of the request when it was to be sent later; None when nothing was sent or
+        scheduled by its random_id.
+
+        Raises:
+            RandomIdConflict: the random_id was used for another message, or for this one without a time.
+        """
+        owner, random_id = request.sender_user_id, request.random_id
+        digest = await self._pool.fetchval(SQL_USED, owner, random_id)
+        if digest is None:
+            return None
+        row = await self._pool.fetchrow(SQL_BY_RANDOM_ID, bucket_of(owner), owner, random_id)
+        if row is None or bytes(digest) != scheduled_digest(request.digest):
+            raise RandomIdConflict
+        return Scheduled(message_from_row(row), None)
 
     async def waiting(
         self, owner: int, peer: Peer, scheduled_ids: Iterable[int] | None = None
@@ -401,18 +431,6 @@ class ScheduledStore:
 
         return await self._events.transact([owner], body)
 
-    async def _known(self, request: SendRequest) -> ScheduledMessage | None:
-        owner = request.sender_user_id
-        row = await self._pool.fetchrow(SQL_BY_RANDOM_ID, bucket_of(owner), owner, request.random_id)
-        if row is not None:
-            message = message_from_row(row)
-            if message.digest != request.digest:
-                raise RandomIdConflict
-            return message
-        if await self._pool.fetchval(SQL_SENT, owner, request.random_id):
-            raise RandomIdConflict
-        return None
-
     async def _check(self, request: SendRequest) -> None:
         owner, peer = request.sender_user_id, request.peer
         if not await self._pool.fetchval(SQL_EXISTS, peer.id):
@@ -439,16 +457,20 @@ class ScheduledStore:
         draft_pts: int | None,
         connection: Connection,
         writer: EventWriter,
-    ) -> Scheduled | None:
-        owner, reply_to = request.sender_user_id, request.reply_to
+    ) -> Scheduled:
+        owner, peer, reply_to = request.sender_user_id, request.peer, request.reply_to
+        digest = scheduled_digest(request.digest)
+        named = (owner, request.random_id, peer.type, peer.id, request.date, digest)
+        if await connection.fetchval(SQL_KEEP, *named) is None:
+            raise _TakenError
         scheduled_id = await connection.fetchval(
             SQL_ADD,
             bucket_of(owner),
             owner,
             request.random_id,
-            request.digest,
-            request.peer.type,
-            request.peer.id,
+            digest,
+            peer.type,
+            peer.id,
             schedule_date,
             request.text,
             entities_to_json(request.entities),
@@ -459,13 +481,13 @@ class ScheduledStore:
             fwd_to_json(request.fwd),
         )
         if scheduled_id is None:
-            return None
+            raise _TakenError
         message = ScheduledMessage(
             owner_user_id=owner,
             scheduled_id=scheduled_id,
-            peer=request.peer,
+            peer=peer,
             random_id=request.random_id,
-            digest=request.digest,
+            digest=digest,
             schedule_date=schedule_date,
             text=request.text,
             entities=request.entities,
@@ -476,7 +498,7 @@ class ScheduledStore:
         )
         event = writer.add(shown_event(message, request.date, request.auth_key_id, request.session_id))
         if draft_pts is not None:
-            await end_drafts(connection, writer, owner, [(request.peer, draft_pts)], request.date)
+            await end_drafts(connection, writer, owner, [(peer, draft_pts)], request.date)
         return Scheduled(message, event)
 
     def _now_ms(self) -> int:

@@ -22,7 +22,7 @@ from telesrv.store.pool import Record
 
 COLUMNS: Final = """s.owner_user_id, s.scheduled_id, s.peer_type, s.peer_id, s.random_id, s.digest,
     s.schedule_date, s.text, s.entities, s.silent, s.noforwards, s.reply_to_box_id, s.reply_quote, s.fwd,
-    s.edit_date"""
+    s.edit_date, s.state"""
 
 
 def scheduled_to_json(message: ScheduledMessage) -> dict[str, Any]:
@@ -96,4 +96,5 @@ def message_from_row(row: Record) -> ScheduledMessage:
         reply_to=None if reply_to_box_id is None else reply_to_of(reply_to_box_id, row["reply_quote"]),
         fwd=fwd_from_json(row["fwd"]),
         edit_date=row["edit_date"],
+        waits=row["state"] == 0,
     )

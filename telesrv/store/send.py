@@ -45,8 +45,9 @@ _TRIES: Final = 8
 _SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES, _BLOCKS, _DRAFT, _ARCHIVED = range(1, 9)
 _REACHES, _STOPS = Verdict(reaches=True), Verdict(reaches=False)
 
-# Looks up for a batch: what was sent before, which recipients exist, who is blocked, what is replied to,
-# where messages expire, who blocks, which drafts end, which recipients have the chat in the archive.
+# Looks up for a batch: what was sent before, or waits and has no box yet; which recipients exist,
+# who is blocked, what is replied to, where messages expire, who blocks, which drafts end, which recipients
+# have the chat in the archive.
 SQL_LOOK_UP: Final = """
 SELECT 1 AS what, q.i, p.sender_box_id AS box_id, p.sender_pts AS pts, p.date, p.digest
 FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS q(i, sender, random_id)
@@ -228,11 +229,10 @@ class BatchWriter:
         for i, request in enumerate(requests):
             service = request.sender_user_id == SERVICE_USER_ID
             sent, replied = found.get((_SENT, i)), found.get((_REPLIED, i)) if request.reply_to else None
-            if sent is not None and not service:
-                if bytes(sent["digest"]) == request.digest:
-                    repeated[i] = sent
-                else:
-                    outcomes[i] = RandomIdConflict()
+            if sent is not None and bytes(sent["digest"]) != request.digest:
+                outcomes[i] = RandomIdConflict()
+            elif sent is not None and sent["box_id"]:
+                repeated[i] = sent
             elif request.peer.type is not PeerType.USER or (_EXISTS, i) not in found:
                 outcomes[i] = PeerInvalid()
             elif (_BLOCKS, i) in found:

@@ -1,8 +1,9 @@
 """The rows of a batch of sends: one statement writes all of them, and its arguments are columns.
 
 Guarantees: all rows of the batch are written or none. The statement fails, by a division by zero of its own,
-when a key was taken, when one of the messages was sent by somebody else meanwhile, or when a box would lie
-below the mark up to which its owner has read: such a box would never be unread, so it takes new ids.
+when a key was taken, when one of the messages was sent or scheduled by somebody else meanwhile, or when a box
+would lie below the mark up to which its owner has read: such a box would never be unread, so it takes new
+ids. A message whose time has come takes over the row that kept its random_id while it waited.
 
 Rows are locked in one order: private_messages, message_boxes, dialogs, user_update_events, dispatch_outbox;
 within a table by key. A batch that ends drafts has a second statement for them, in the same transaction, and
@@ -50,13 +51,17 @@ WITH m AS MATERIALIZED (
         count(*) FILTER (WHERE NOT outgoing) AS incoming, min(box_id) FILTER (WHERE NOT outgoing) AS first
     FROM side GROUP BY owner, peer_type, peer_id
 ), body AS (
-    INSERT INTO private_messages
+    INSERT INTO private_messages AS p
         (sender_user_id, random_id, message_id, peer_type, peer_id, date, text, entities, digest,
         sender_box_id, recipient_box_id, sender_pts)
     SELECT sender, random_id, message_id, peer_type, peer_id, date, text, entities, digest, box_id,
         there_box_id, pts
     FROM m WHERE box_id > 0 ORDER BY sender, random_id
-    ON CONFLICT (sender_user_id, random_id) DO NOTHING
+    ON CONFLICT (sender_user_id, random_id) DO UPDATE SET
+        message_id = excluded.message_id, date = excluded.date, text = excluded.text,
+        entities = excluded.entities, sender_box_id = excluded.sender_box_id,
+        recipient_box_id = excluded.recipient_box_id, sender_pts = excluded.sender_pts
+    WHERE p.sender_box_id = 0 AND p.digest = excluded.digest
     RETURNING 1
 ), box AS (
     INSERT INTO message_boxes

@@ -154,6 +154,67 @@ async def test_a_time_that_has_passed_is_now(server: Server) -> None:
     assert isinstance(sent, types.UpdateShortSentMessage)
 
 
+async def test_a_random_id_is_used_for_now_or_for_later(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    note = (await ada.send(ada, "note")).id
+
+    def forward(**fields: Any) -> functions.messages.ForwardMessages:
+        return functions.messages.ForwardMessages(
+            from_peer=ada.peer(ada), to_peer=ada.peer(bob), id=[note], **fields
+        )
+
+    await ada.send(bob, random_id=901)
+    await ada.send(bob, random_id=902, schedule_date=AT)
+    await ada.call(forward(random_id=[903]))
+    await ada.call(forward(random_id=[904], schedule_date=AT))
+    before = await ada.pts()
+    for random_id in (902, 903, 904):
+        with pytest.raises(Refused, match="400 RANDOM_ID_DUPLICATE"):
+            await ada.send(bob, random_id=random_id)
+    for random_id in (901, 903, 904):
+        with pytest.raises(Refused, match="400 RANDOM_ID_DUPLICATE"):
+            await ada.send(bob, random_id=random_id, schedule_date=AT)
+    for random_id in (901, 902, 904):
+        with pytest.raises(Refused, match="400 RANDOM_ID_DUPLICATE"):
+            await ada.call(forward(random_id=[random_id]))
+    for random_id in (901, 902, 903):
+        with pytest.raises(Refused, match="400 RANDOM_ID_DUPLICATE"):
+            await ada.call(forward(random_id=[random_id], schedule_date=AT))
+    assert await ada.pts() == before
+    server.clock.advance(700)
+    assert await server.store.scheduled.dispatch_due() == 2
+    assert len((await bob.history(ada)).messages) == 4
+
+
+@pytest.mark.parametrize("sent", [False, True])
+async def test_a_repeat_when_the_time_has_passed_gets_the_first_answer(server: Server, sent: bool) -> None:
+    """Whoever lost the answer asks again, and by then the message would be for now."""
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    notes = [(await ada.send(ada, f"note {n}")).id for n in range(2)]
+    forward = functions.messages.ForwardMessages(
+        from_peer=ada.peer(ada), to_peer=ada.peer(bob), id=notes, random_id=[78, 79], schedule_date=AT
+    )
+    first = await ada.send(bob, "later", random_id=77, schedule_date=AT)
+    forwarded = await ada.call(forward)
+    await ada.call(functions.messages.DeleteMessages(id=notes[:1]))
+    server.clock.advance(700)
+    if sent:
+        assert await server.store.scheduled.dispatch_due() == 3
+    left = types.UpdateDeleteScheduledMessages(
+        peer=types.PeerUser(user_id=bob.user_id), messages=[first.updates[0].id]
+    )
+    again = await ada.send(bob, "later", random_id=77, schedule_date=AT)
+    assert again.updates == [*first.updates[:2], *([left] if sent else [])]
+    again = await ada.call(forward)
+    assert [one for one in again.updates if isinstance(one, types.UpdateMessageID)] == forwarded.updates[:2]
+    if not sent:
+        assert await server.store.scheduled.dispatch_due() == 3
+    texts = [message.message for message in (await bob.history(ada)).messages]
+    assert texts[::-1] == ["later", "note 0", "note 1"]
+    await pair.check()
+
+
 async def test_forwards_wait_too(server: Server) -> None:
     pair = await Pair.of(server)
     ada, bob = pair.ada, pair.bob

@@ -9,16 +9,17 @@ import asyncio
 import hashlib
 import json
 
-from telesrv.domain.errors import PeerInvalid
+from telesrv.domain.errors import PeerInvalid, RandomIdConflict
 from telesrv.domain.forwards import MAX_FORWARDS, forward_header
 from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
 from telesrv.domain.peers import MAX_ID, Peer
+from telesrv.domain.scheduled import scheduled_digest
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.handlers.messages import RATE_PERIOD_S, peer_error, shown_users
-from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, send_time
+from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -51,6 +52,8 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
             raise await peer_error(ctx, target) from error
     await ctx.store.ttl.begin(ctx.user_id, target, date=ctx.now())
     outcomes = await asyncio.gather(*map(ctx.store.messages.send, requests), return_exceptions=True)
+    if request.schedule_date and all(isinstance(outcome, RandomIdConflict) for outcome in outcomes):
+        return await scheduled_before(ctx, requests)
     sent: list[SentMessage] = []
     for outcome in outcomes:
         if isinstance(outcome, PeerInvalid):
@@ -118,7 +121,8 @@ async def _requests(
     if len(boxes) < len(set(request.id)):
         known = await ctx.store.forwards.sent_before(ctx.user_id, request.random_id)
         for random_id, box_id in zip(request.random_id, request.id, strict=True):
-            if box_id not in boxes and known.get(random_id) != digests[random_id]:
+            digest = digests[random_id]
+            if box_id not in boxes and known.get(random_id) not in (digest, scheduled_digest(digest)):
                 raise bad_request("MESSAGE_ID_INVALID")
     if any(box.noforwards for box in boxes.values()):
         raise bad_request("CHAT_FORWARDS_RESTRICTED")

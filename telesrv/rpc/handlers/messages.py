@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from telesrv.domain.entities import EntityBoundsInvalid
-from telesrv.domain.errors import PeerInvalid
+from telesrv.domain.errors import PeerInvalid, RandomIdConflict
 from telesrv.domain.messages import MAX_PAGE, Entity, MessageBox, ReplyTo, SendRequest
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.domain.text import (
@@ -29,7 +29,7 @@ from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, user_of
 from telesrv.rpc.convert.users import users_to_tl
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
-from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, send_time
+from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
 
@@ -86,6 +86,10 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         sent = await ctx.store.messages.send(message)
     except PeerInvalid as error:
         raise await peer_error(ctx, peer) from error
+    except RandomIdConflict:
+        if at or not request.schedule_date:
+            raise
+        return await scheduled_before(ctx, [message])
     return sent_to_tl(sent)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from telesrv.domain.errors import RandomIdConflict
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.peers import Peer
 from telesrv.domain.scheduled import MAX_AHEAD_S, MAX_PER_CHAT, WHEN_ONLINE, ScheduledMessage
@@ -67,7 +68,27 @@ async def schedule_all(ctx: Context, requests: Iterable[SendRequest], at: int) -
 
     Spec: Scheduled messages.
     """
-    scheduled = [await ctx.store.scheduled.add(request, at) for request in requests]
+    return await _added(ctx, [await ctx.store.scheduled.add(request, at) for request in requests])
+
+
+async def scheduled_before(ctx: Context, requests: Iterable[SendRequest]) -> types.Updates:
+    """Answers a repeat of a call whose time has passed as that call was answered.
+
+    Raises:
+        RandomIdConflict: not all of this was to be sent later.
+
+    Spec: Scheduled messages.
+    """
+    scheduled: list[Scheduled] = []
+    for request in requests:
+        known = await ctx.store.scheduled.known(request)
+        if known is None:
+            raise RandomIdConflict
+        scheduled.append(known)
+    return await _added(ctx, scheduled)
+
+
+async def _added(ctx: Context, scheduled: Sequence[Scheduled]) -> types.Updates:
     updates: list[types.TypeUpdate] = [
         types.UpdateMessageID(id=one.message.scheduled_id, random_id=one.message.random_id)
         for one in scheduled
@@ -109,7 +130,11 @@ async def _updates(
 ) -> types.Updates:
     updates = list(first)
     for one in scheduled:
-        updates.append(types.UpdateNewScheduledMessage(message=scheduled_to_tl(one.message)))
+        message = one.message
+        updates.append(types.UpdateNewScheduledMessage(message=scheduled_to_tl(message)))
+        if not message.waits:
+            peer = peer_to_tl(message.peer)
+            updates.append(types.UpdateDeleteScheduledMessages(peer=peer, messages=[message.scheduled_id]))
         updates += carrier(one.event)
     shown = set[int]().union(*(scheduled_user_ids(one.message) for one in scheduled))
     users = await users_to_tl(ctx, sorted(shown))
