@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from telesrv.domain.updates import Event, OutboxItem
-from telesrv.rpc.convert.updates import event_user_ids, pushed_updates
+from telesrv.rpc.convert.updates import UNORDERED, event_user_ids, pushed_updates
 from telesrv.rpc.convert.users import user_to_tl
 from telesrv.tl import types
 
 if TYPE_CHECKING:
     from telesrv.domain.users import UserView
     from telesrv.store import Store
-
-UNORDERED: Final = 0
-"""The seq of updates that are put in order by their pts alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,10 @@ _NAMES: Final[dict[EventKind, Finder]] = {}
 
 QTS: Final = 0
 """No secret chats: their counter stands still."""
+UNORDERED: Final = 0
+"""The seq of updates that are put in order by their pts alone, as all are here."""
 SEQ: Final = 1
-"""Updates go out unordered (seq 0), so the number of the last ordered one stands still."""
+"""That of the last ordered update: it stands still."""
 
 
 def state_to_tl(state: UpdatesState) -> types.updates.State:

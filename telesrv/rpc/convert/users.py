@@ -5,7 +5,7 @@ Spec: Contacts; Users.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from telesrv.domain.contacts import action_bar
@@ -49,11 +49,6 @@ def user_to_tl(view: UserView, secret: bytes, now: int | None = None) -> types.U
         phone=(phone or None) if view.phone_visible or view.is_self or service else None,
         status=None if service else status_to_tl(view.presence, now),
     )
-
-
-def users_to_tl(views: Iterable[UserView], secret: bytes, now: int | None = None) -> list[types.TypeUser]:
-    """Returns the accounts in the given order."""
-    return [user_to_tl(view, secret, now) for view in views]
 
 
 def status_to_tl(presence: Presence, now: int | None = None) -> types.TypeUserStatus:

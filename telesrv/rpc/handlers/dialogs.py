@@ -15,8 +15,9 @@ from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.convert.updates import state_to_tl
 from telesrv.rpc.errors import bad_request
-from telesrv.rpc.handlers.messages import page_limit, shown_users
+from telesrv.rpc.handlers.messages import page_limit
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import users_to_tl
 from telesrv.tl import functions, types
 
 
@@ -72,7 +73,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         muted=muted,
     )
     dialogs, messages = await _shown(ctx, page)
-    users = await shown_users(ctx, dialog_user_ids(page))
+    users = await users_to_tl(ctx, dialog_user_ids(page))
     if first and len(page.dialogs) < limit:
         return types.messages.Dialogs(dialogs=dialogs, messages=messages, chats=[], users=users)
     return types.messages.DialogsSlice(
@@ -149,7 +150,7 @@ async def _peer_dialogs(
         dialogs.insert(0, archive_to_tl(archive))
         messages += [message_to_tl(box) for box in boxes.values()]
         shown |= user_ids_of(boxes.values()) | {archive.peer.id}
-    users = await shown_users(ctx, shown)
+    users = await users_to_tl(ctx, shown)
     state = await ctx.store.updates.state(ctx.user_id)
     return types.messages.PeerDialogs(
         dialogs=dialogs, messages=messages, chats=[], users=users, state=state_to_tl(state)

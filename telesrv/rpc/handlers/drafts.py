@@ -24,8 +24,8 @@ from telesrv.rpc.convert.drafts import draft_to_tl, draft_user_ids
 from telesrv.rpc.convert.entities import entities_from_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl, user_of
 from telesrv.rpc.errors import RpcError, bad_request
-from telesrv.rpc.handlers.messages import shown_users
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ async def get_all_drafts(ctx: Context, request: functions.messages.GetAllDrafts)
         shown.update(draft_user_ids(draft))
         if peer.type is PeerType.USER:
             shown.add(peer.id)
-    users = await shown_users(ctx, shown)
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, shown)
 
 
 @handler(functions.messages.ClearAllDrafts)

@@ -11,9 +11,10 @@ from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import RpcError, bad_request
-from telesrv.rpc.handlers.messages import RATE_PERIOD_S, message_text, shown_users
+from telesrv.rpc.handlers.messages import RATE_PERIOD_S, message_text
 from telesrv.rpc.handlers.scheduled import edit_scheduled, refuse_repeats
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 _TEXT_ONLY = (types.InputMediaEmpty, types.InputMediaWebPage)
@@ -73,8 +74,7 @@ async def _edited_to_tl(ctx: Context, edited: Edited) -> types.Updates:
     update = types.UpdateEditMessage(
         message=message_to_tl(edited.box), pts=edited.pts, pts_count=edited.pts_count
     )
-    users = await shown_users(ctx, user_ids_of([edited.box]))
-    return types.Updates(updates=[update], users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, [update], user_ids_of([edited.box]))
 
 
 @handler(functions.messages.GetMessageEditData)

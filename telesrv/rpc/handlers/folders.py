@@ -12,8 +12,8 @@ from telesrv.domain.peers import Peer
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.convert.updates import event_user_ids, pushed_updates
 from telesrv.rpc.errors import bad_request
-from telesrv.rpc.handlers.messages import shown_users
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 if TYPE_CHECKING:
@@ -50,5 +50,4 @@ async def edit_peer_folders(ctx: Context, request: functions.folders.EditPeerFol
     for event in events:
         updates += pushed_updates(event, None, {})
         shown |= event_user_ids(event, None)
-    users = await shown_users(ctx, shown)
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, shown)

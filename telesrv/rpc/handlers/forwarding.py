@@ -18,9 +18,10 @@ from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import bad_request
-from telesrv.rpc.handlers.messages import RATE_PERIOD_S, peer_error, shown_users
+from telesrv.rpc.handlers.messages import RATE_PERIOD_S, peer_error
 from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 
@@ -68,8 +69,7 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
     for one in sent:
         message = message_to_tl(one.box)
         updates.append(types.UpdateNewMessage(message=message, pts=one.pts, pts_count=one.pts_count))
-    users = await shown_users(ctx, user_ids_of(one.box for one in sent))
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, user_ids_of(one.box for one in sent))
 
 
 def _refuse_unsupported(request: functions.messages.ForwardMessages) -> None:

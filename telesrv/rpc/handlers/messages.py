@@ -27,10 +27,10 @@ from telesrv.rpc.convert.dialogs import messages_hash
 from telesrv.rpc.convert.entities import entities_from_tl
 from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, user_of
-from telesrv.rpc.convert.users import users_to_tl
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
 from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import users_to_tl
 from telesrv.tl import functions, types
 
 RATE_PERIOD_S: Final = 60
@@ -206,18 +206,6 @@ def request_digest(auth_key_id: int, peer: Peer, formatted: FormattedText, reply
     return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).digest()
 
 
-async def shown_users(ctx: Context, user_ids: Iterable[int]) -> list[types.TypeUser]:
-    """Returns the accounts as the caller sees them, read at once.
-
-    Spec: Users.
-    """
-    wanted = set(user_ids)
-    if not wanted:
-        return []
-    views = await ctx.store.users.views(ctx.user_id, wanted)
-    return users_to_tl((views[user_id] for user_id in sorted(views)), ctx.secret, ctx.now())
-
-
 @handler(functions.messages.GetMessages)
 async def get_messages(ctx: Context, request: functions.messages.GetMessages) -> object:
     """Returns the caller's own copies, in the order asked for; messageEmpty for each that is not there.
@@ -252,7 +240,7 @@ async def get_messages(ctx: Context, request: functions.messages.GetMessages) ->
         else:
             found.append(box)
             messages.append(message_to_tl(box))
-    users = await shown_users(ctx, user_ids_of(found))
+    users = await users_to_tl(ctx, user_ids_of(found))
     return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
 
 
@@ -283,7 +271,7 @@ async def get_history(ctx: Context, request: functions.messages.GetHistory) -> o
     )
     if request.hash and request.hash == messages_hash(page.boxes):
         return types.messages.MessagesNotModified(count=page.total)
-    users = await shown_users(ctx, user_ids_of(page.boxes) | {peer.id})
+    users = await users_to_tl(ctx, user_ids_of(page.boxes) | {peer.id})
     messages: list[types.TypeMessage] = [message_to_tl(box) for box in page.boxes]
     if len(messages) == page.total:
         return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)

@@ -18,7 +18,7 @@ from telesrv.rpc.convert.notify import (
     reaction_settings_to_tl,
 )
 from telesrv.rpc.registry import handler
-from telesrv.rpc.views import users_to_tl
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 if TYPE_CHECKING:
@@ -82,15 +82,10 @@ async def get_notify_exceptions(
         for peer, settings in (await ctx.store.notify.exceptions(ctx.user_id)).items()
         if _asked(target, peer) and _differs(settings, request)
     }
-    return types.Updates(
-        updates=[
-            notify_update(NotifyTarget(NotifyScope.PEER, peer), settings) for peer, settings in found.items()
-        ],
-        users=await users_to_tl(ctx, (peer.id for peer in found if peer.type is PeerType.USER)),
-        chats=[],
-        date=ctx.now(),
-        seq=0,
-    )
+    updates = [
+        notify_update(NotifyTarget(NotifyScope.PEER, peer), settings) for peer, settings in found.items()
+    ]
+    return await updates_to_tl(ctx, updates, (peer.id for peer in found if peer.type is PeerType.USER))
 
 
 @handler(functions.account.GetReactionsNotifySettings)

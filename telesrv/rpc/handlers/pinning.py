@@ -10,7 +10,7 @@ from telesrv.rpc.convert.messages import service_to_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.handlers.deleting import affected_history
 from telesrv.rpc.registry import handler
-from telesrv.rpc.views import users_to_tl
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 
@@ -45,10 +45,7 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
         pts=arranged.affected.pts,
         pts_count=arranged.affected.pts_count,
     )
-    users = await users_to_tl(ctx, [ctx.user_id, peer.id])
-    return types.Updates(
-        updates=[update, *service_to_tl(arranged.service)], users=users, chats=[], date=ctx.now(), seq=0
-    )
+    return await updates_to_tl(ctx, [update, *service_to_tl(arranged.service)], [ctx.user_id, peer.id])
 
 
 @handler(functions.messages.UnpinAllMessages)

@@ -107,5 +107,5 @@ async def _existing(ctx: Context, rules: Rules) -> Rules:
 
 async def _rules_to_tl(ctx: Context, rules: Rules) -> types.account.PrivacyRules:
     named = frozenset[int]().union(*(rule.user_ids for rule in rules))
-    users = await users_to_tl(ctx, sorted(named))
+    users = await users_to_tl(ctx, named)
     return types.account.PrivacyRules(rules=privacy_rules_to_tl(rules), chats=[], users=users)

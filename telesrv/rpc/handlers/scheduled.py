@@ -21,7 +21,7 @@ from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.convert.scheduled import scheduled_to_tl, scheduled_user_ids
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
 from telesrv.rpc.registry import handler
-from telesrv.rpc.views import users_to_tl
+from telesrv.rpc.views import updates_to_tl, users_to_tl
 from telesrv.store.scheduled import Scheduled
 from telesrv.tl import functions, types
 
@@ -137,8 +137,7 @@ async def _updates(
             updates.append(types.UpdateDeleteScheduledMessages(peer=peer, messages=[message.scheduled_id]))
         updates += carrier(one.event)
     shown = set[int]().union(*(scheduled_user_ids(one.message) for one in scheduled))
-    users = await users_to_tl(ctx, sorted(shown))
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, shown)
 
 
 def carrier(event: Event | None) -> list[types.TypeUpdate]:
@@ -213,8 +212,7 @@ async def send_scheduled_messages(ctx: Context, request: functions.messages.Send
         )
         updates += carrier(one.event)
     shown = user_ids_of(one.sent.box for one in dispatched if one.sent is not None) | {peer.id}
-    users = await users_to_tl(ctx, sorted(shown))
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, shown)
 
 
 @handler(functions.messages.DeleteScheduledMessages)
@@ -237,8 +235,7 @@ async def delete_scheduled_messages(
     if gone:
         updates.append(types.UpdateDeleteScheduledMessages(peer=peer_to_tl(peer), messages=list(gone)))
     updates += carrier(event)
-    users = await users_to_tl(ctx, [peer.id])
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, [peer.id])
 
 
 def _ids(ids: Sequence[int]) -> Sequence[int]:
@@ -249,7 +246,7 @@ def _ids(ids: Sequence[int]) -> Sequence[int]:
 
 async def _messages(ctx: Context, waiting: Sequence[ScheduledMessage]) -> types.messages.Messages:
     shown = set[int]().union(*map(scheduled_user_ids, waiting))
-    users = await users_to_tl(ctx, sorted(shown))
+    users = await users_to_tl(ctx, shown)
     messages: list[types.TypeMessage] = [scheduled_to_tl(message) for message in waiting]
     return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
 

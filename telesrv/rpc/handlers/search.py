@@ -16,8 +16,9 @@ from telesrv.rpc.convert.dialogs import messages_hash
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import bad_request
-from telesrv.rpc.handlers.messages import page_limit, shown_users
+from telesrv.rpc.handlers.messages import page_limit
 from telesrv.rpc.registry import handler
+from telesrv.rpc.views import users_to_tl
 from telesrv.tl import functions, types
 
 SEARCHES_PER_MINUTE: Final = 240
@@ -146,7 +147,7 @@ async def _answer(ctx: Context, found: Found, peer: Peer | None, *, rated: bool 
         rated: with the rate by which the next page is asked for; on the last page too, since there are
             clients that ask once more by whatever stands there.
     """
-    users = await shown_users(ctx, user_ids_of(found.boxes) | ({peer.id} if peer is not None else set()))
+    users = await users_to_tl(ctx, user_ids_of(found.boxes) | ({peer.id} if peer is not None else set()))
     messages: list[types.TypeMessage] = [message_to_tl(box) for box in found.boxes]
     if len(messages) == found.total and not found.inexact:
         return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)

@@ -9,7 +9,7 @@ from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import service_to_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.registry import handler
-from telesrv.rpc.views import users_to_tl
+from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
 
 
@@ -34,8 +34,7 @@ async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTT
     if changed.pts_count:
         updates.append(types.UpdateDeleteMessages(messages=[], pts=changed.pts, pts_count=changed.pts_count))
     updates += service_to_tl(arranged.service)
-    users = await users_to_tl(ctx, [ctx.user_id, peer.id])
-    return types.Updates(updates=updates, users=users, chats=[], date=ctx.now(), seq=0)
+    return await updates_to_tl(ctx, updates, [ctx.user_id, peer.id])
 
 
 @handler(functions.messages.SetDefaultHistoryTTL)

@@ -14,7 +14,7 @@ from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl
 from telesrv.rpc.convert.peers import peer_from_tl
 from telesrv.rpc.convert.updates import SEQ, event_updates, event_user_ids, state_to_tl
-from telesrv.rpc.convert.users import users_to_tl
+from telesrv.rpc.convert.users import user_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
 from telesrv.tl import functions, types
@@ -98,7 +98,9 @@ async def _difference_to_tl(
         messages.append(message_to_tl(box))
         if event.random_id:
             others.append(types.UpdateMessageID(id=box.box_id, random_id=event.random_id))
-    users = users_to_tl((views[user_id] for user_id in sorted(views)), ctx.secret, ctx.now())
+    users: list[types.TypeUser] = [
+        user_to_tl(views[user_id], ctx.secret, ctx.now()) for user_id in sorted(views)
+    ]
     state = state_to_tl(difference.state)
     if difference.final:
         return types.updates.Difference(
