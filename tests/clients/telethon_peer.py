@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,16 @@ class TelethonPeer:
         await self.client(functions.messages.ReadHistoryRequest(peer, max_id))
         self.mirror.read_inbox = max(self.mirror.read_inbox, max_id)
 
+    def messages(self, chat: Any, **asked: Any) -> AsyncIterator[Any]:
+        """Returns all messages that are asked for, without the second that the client lets pass between the
+        pages of a long list."""
+        found: AsyncIterator[Any] = self.client.iter_messages(chat, wait_time=0, **asked)
+        return found
+
     async def history(self, user_id: int) -> dict[str, Any]:
         """Fetches the whole chat by pages, as `Mirror.snapshot` has its messages."""
         found = {}
-        async for message in self.client.iter_messages(user_id, limit=None):
+        async for message in self.messages(user_id):
             found[message.id] = describe(message)
         return {str(key): found[key] for key in sorted(found)}
 

@@ -39,7 +39,7 @@ async def asked(device: TelethonPeer, user_ids: list[int]) -> dict[str, Any]:
         chats = [dialog for dialog in answer.dialogs if isinstance(dialog, types.Dialog)]
         state.pins[folder_id] = [dialog.peer.user_id for dialog in chats]
     for user_id in user_ids:
-        async for message in client.iter_messages(user_id):
+        async for message in device.messages(user_id):
             state.note(message)
         peer = await client.get_input_entity(user_id)
         waiting = await client(functions.messages.GetScheduledHistoryRequest(peer, 0))

@@ -95,7 +95,7 @@ async def test_every_device_sees_each_change(telethon: MakeTelethon) -> None:
     await bob_2.come_back()
     assert await away.comes_to(everything), away.texts
     for device, peer in ((alice_1, bob), (alice_2, bob), (bob_1, alice), (bob_2, alice)):
-        history = [said(message) async for message in device.client.iter_messages(peer)]
+        history = [said(message) async for message in device.messages(peer)]
         assert history[::-1] == everything
     await client.delete_dialog(bob, revoke=True)
     await all_come_to([])

@@ -56,14 +56,14 @@ async def test_every_script_is_found_by_both_clients(
     for query, found in FOUND.items():
         theirs = ["привет от Боба"] if "привет от Боба".startswith(query) else []
         elsewhere = ["привет, Кэрол"] if theirs else []
-        assert await texts(client.iter_messages(chat, search=query)) == theirs + found, query
+        assert await texts(alice.messages(chat, search=query)) == theirs + found, query
         assert await kurigram.search(chat, query) == theirs + found, query
-        assert await texts(client.iter_messages(None, search=query)) == elsewhere + theirs + found, query
+        assert await texts(alice.messages(None, search=query)) == elsewhere + theirs + found, query
         assert await kurigram.search_everywhere(query) == elsewhere + theirs + found, query
     own = ["привет ещё раз", "Привет, мир"]
-    assert await texts(client.iter_messages(chat, search="привет", from_user="me")) == own
+    assert await texts(alice.messages(chat, search="привет", from_user="me")) == own
     assert await kurigram.search(chat, "привет", True) == own
-    assert await texts(client.iter_messages(chat, search="привет", from_user=chat)) == ["привет от Боба"]
+    assert await texts(alice.messages(chat, search="привет", from_user=chat)) == ["привет от Боба"]
     # The client's own method fails before it asks.
     asked = functions.messages.SearchRequest(
         types.InputPeerEmpty(), "", types.InputMessagesFilterEmpty(), None, None, 0, 0, 100, 0, 0, 0,
@@ -72,13 +72,13 @@ async def test_every_script_is_found_by_both_clients(
     answer = await client(asked)
     assert [message.message for message in answer.messages] == ["привет, Кэрол", *reversed(TEXTS)]
     pinned = types.InputMessagesFilterPinned
-    assert await texts(client.iter_messages(chat, filter=pinned)) == ["你好吗"]
+    assert await texts(alice.messages(chat, filter=pinned)) == ["你好吗"]
     assert await kurigram.search(chat, "", False, True) == ["你好吗"]
-    assert await texts(client.iter_messages(None, filter=pinned)) == ["你好吗"]
+    assert await texts(alice.messages(None, filter=pinned)) == ["你好吗"]
     for where in (chat, None):
-        found = client.iter_messages(where, filter=types.InputMessagesFilterUrl)
+        found = alice.messages(where, filter=types.InputMessagesFilterUrl)
         assert await texts(found) == ["see https://example.com/"]
-        photos = client.iter_messages(where, filter=types.InputMessagesFilterPhotos)
+        photos = alice.messages(where, filter=types.InputMessagesFilterPhotos)
         assert await texts(photos) == []
 
 
@@ -96,11 +96,11 @@ async def test_more_than_a_page_is_found_once_and_in_order(
     for start in range(0, number, 50):
         some = range(start, min(number, start + 50))
         await asyncio.gather(*(alice.client.send_message("me", f"найди {place}") for place in some))
-    every = [text for text in await texts(alice.client.iter_messages("me")) if text != "something else"]
+    every = [text for text in await texts(alice.messages("me")) if text != "something else"]
     assert sorted(every) == sorted(f"найди {place}" for place in range(number))
-    assert await texts(alice.client.iter_messages("me", search="найди")) == every
-    assert await texts(alice.client.iter_messages("me", search="найди", reverse=True)) == every[::-1]
-    assert await texts(alice.client.iter_messages(None, search="найди")) == every
+    assert await texts(alice.messages("me", search="найди")) == every
+    assert await texts(alice.messages("me", search="найди", reverse=True)) == every[::-1]
+    assert await texts(alice.messages(None, search="найди")) == every
     assert await kurigram.search(alice.user_id, "найди") == every  # it pages by add_offset
     assert await kurigram.search_everywhere("найди") == every
 

@@ -135,7 +135,7 @@ class Device(TelethonPeer):
         }
         messages = {}
         for peer in dialogs:
-            async for message in self.client.iter_messages(peer, min_id=above_id):
+            async for message in self.client.iter_messages(peer, min_id=above_id, wait_time=0):
                 messages[message.id] = Message(peer, message.out, message.message)
         return messages, dialogs
 
