@@ -73,7 +73,11 @@ class WorkerProcess:
         self._endpoints = endpoints
         self._serving: _Serving | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self.ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Tells whether a worker accepts clients here."""
+        return self._serving is not None and self._serving.process.returncode is None
 
     async def start(self) -> None:
         """Starts the worker and returns when it accepts clients.
@@ -82,7 +86,6 @@ class WorkerProcess:
             PlatformError: it ended or did not get ready in time; why is in the log.
         """
         self._serving = await self._spawn()
-        self.ready = True
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def replace(self) -> None:
@@ -101,10 +104,10 @@ class WorkerProcess:
 
     async def stop(self) -> None:
         """Ends the worker in order, at last by force."""
-        self.ready = False
         await self._stop_watching()
-        if self._serving is not None:
-            await _end(self._serving.process)
+        ending, self._serving = self._serving, None
+        if ending is not None:
+            await _end(ending.process)
 
     async def _stop_watching(self) -> None:
         if self._watcher is not None:
@@ -146,7 +149,6 @@ class WorkerProcess:
             assert self._serving is not None
             began = loop.time()
             status = await self._serving.process.wait()
-            self.ready = False
             log.error("a worker died; it is started again", worker=self.number, status=status)
             await self._clear_away(self._serving)
             if loop.time() - began > _STEADY_S:
@@ -158,8 +160,6 @@ class WorkerProcess:
                     self._serving = await self._spawn()
                 except (PlatformError, OSError) as error:
                     log.error("a worker could not be started", worker=self.number, problem=str(error))
-                else:
-                    self.ready = True
 
     async def _clear_away(self, gone: _Serving) -> None:
         """Ends what a process has left, unless it did so itself.

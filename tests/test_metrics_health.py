@@ -14,23 +14,9 @@ import pytest
 from telesrv import health, metrics
 from telesrv.config import Address
 from telesrv.health import HealthServer
+from tests.support.http import get, send
 
 DEAD = "127.0.0.1:1"
-
-
-async def send(port: int, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Returns status, headers and body of one request."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    answer = await reader.read()
-    writer.close()
-    head, _, body = answer.partition(b"\r\n\r\n")
-    status, *lines = head.decode().split("\r\n")
-    return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
-
-
-async def get(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
-    return await send(port, f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
 
 @asynccontextmanager

@@ -13,25 +13,20 @@ from telethon import errors, functions
 from tests.admin.commands import Cli, Forker
 from tests.clients.telethon_peer import TelethonPeer, trust
 from tests.support.directories import server_directory
-from tests.support.running import RunningServer, free_port
-from tests.test_metrics_health import get
+from tests.support.http import get
+from tests.support.running import RunningServer
 
 
 class Operated:
     """A server of two workers, and its operator."""
 
     def __init__(self, directory: Path, forker: Forker) -> None:
-        self.metrics_port = free_port()
-        self.server = RunningServer(
-            directory / "data",
-            TELESRV_WORKERS="2",
-            TELESRV_METRICS_LISTEN=f"127.0.0.1:{self.metrics_port}",
-        )
+        self.server = RunningServer(directory / "data", TELESRV_WORKERS="2")
         self.cli = Cli(forker, directory, **self.server.environment)
 
     async def numbers(self) -> dict[str, float]:
         """Every sample of /metrics."""
-        status, _, body = await get(self.metrics_port, "/metrics")
+        status, _, body = await get(self.server.metrics_port, "/metrics")
         assert status == 200
         found = re.findall(r"^(telesrv_\S+) (\S+)$", body.decode(), re.MULTILINE)
         return {name: float(value) for name, value in found}
@@ -55,8 +50,7 @@ async def operated(forker: Forker) -> AsyncIterator[Operated]:
 
 async def test_what_an_operator_sees_and_does(operated: Operated) -> None:
     cli, port = operated.cli, operated.server.port
-    status, _, body = await get(operated.metrics_port, "/readyz")
-    assert status == 200, body
+    assert await operated.server.is_ready()
     anna, boris = TelethonPeer(port), TelethonPeer(port)
     await anna.log_in("15550001", "Anna")
     await boris.log_in("15550002", "Boris")

@@ -17,7 +17,7 @@ import redis.asyncio
 from telesrv.platform import EmbeddedServers
 from telesrv.platform.process import Child
 from tests.support.link import Link
-from tests.support.running import RunningServer, free_port
+from tests.support.running import RunningServer
 
 LONGEST_S = 120.0
 """For a condition that comes about; only a failure reaches it."""
@@ -72,7 +72,6 @@ class World:
             directory / "stores", postgres_settings={"max_connections": "100", **(postgres_settings or {})}
         )
         self._settings = settings
-        self._admin_port = free_port()
         self._copy: list[tuple[bytes, int, bytes]] = []
         self.postgres_dsn = ""
         """PostgreSQL itself, whatever becomes of the link."""
@@ -94,7 +93,6 @@ class World:
                 TELESRV_POSTGRES_MAX_CONNS="20",
                 TELESRV_POSTGRES_MIN_CONNS="4",
                 TELESRV_REDIS_URL=endpoints.redis_url,
-                TELESRV_METRICS_LISTEN=f"127.0.0.1:{self._admin_port}",
                 **self._settings,
             )
             await self.server.start()
@@ -126,22 +124,11 @@ class World:
         """Returns the workers that live now."""
         return self.server.worker_pids()
 
-    async def is_ready(self) -> bool:
-        """Asks the server whether it can serve."""
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._admin_port)
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: telesrv\r\nConnection: close\r\n\r\n")
-            answer = await reader.read()
-            writer.close()
-        except OSError:
-            return False
-        return answer.startswith(b"HTTP/1.1 200 ")
-
     async def settled(self) -> None:
         """Returns when the server says that it is ready and all its workers live."""
 
         async def ready() -> bool:
-            return len(self.worker_pids()) == self.workers and await self.is_ready()
+            return len(self.worker_pids()) == self.workers and await self.server.is_ready()
 
         await until("the server says that it is ready", ready, every_s=0.2)
 

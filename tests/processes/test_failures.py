@@ -222,6 +222,18 @@ async def test_workers_are_replaced_under_traffic(server: RunningServer, join: M
     assert texts == [*(f"raw {number}" for number in range(count)), "raw end"]
 
 
+async def test_workers_that_die_while_they_are_replaced(server: RunningServer) -> None:
+    replaced = server.log_text().count("workers replaced")
+    old = await three_workers(server)
+    for pid in old:
+        os.kill(pid, signal.SIGKILL)
+    assert server.process is not None
+    server.process.send_signal(signal.SIGUSR2)
+    await until(lambda: server.log_text().count("workers replaced") > replaced, "three successors")
+    await until(server.is_ready, "the server to say that it is ready")
+    assert not set(await three_workers(server)) & set(old)
+
+
 async def stay(person: Person) -> None:
     """Connects again whenever the server closes; acknowledges what comes, and asks for nothing."""
     while True:

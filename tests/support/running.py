@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.http import get
+
 READY = b"telesrv ready on "
 
 
@@ -37,6 +39,7 @@ class RunningServer:
         self.host = host
         self._command = command
         self.port = free_port()
+        self.metrics_port = free_port()
         self.log_file = data_dir / "server.log"
         self.process: asyncio.subprocess.Process | None = None
         self._settings = settings
@@ -48,7 +51,7 @@ class RunningServer:
             **{name: value for name, value in os.environ.items() if not name.startswith("TELESRV_")},
             "TELESRV_DATA_DIR": str(self.data_dir),
             "TELESRV_LISTEN": f"{self.host}:{self.port}",
-            "TELESRV_METRICS_LISTEN": "",
+            "TELESRV_METRICS_LISTEN": f"127.0.0.1:{self.metrics_port}",
             "TELESRV_PARTITIONS": "4",
             "TELESRV_DEV_AUTH_CODE": "12345",
             "TELESRV_MESSAGE_RATE_LIMIT": "0",
@@ -100,6 +103,13 @@ class RunningServer:
         assert self.process is not None
         os.killpg(self.process.pid, signum)
         return await self.process.wait()
+
+    async def is_ready(self) -> bool:
+        """Tells whether the server says that it is."""
+        try:
+            return (await get(self.metrics_port, "/readyz"))[0] == 200
+        except OSError:
+            return False
 
     def worker_pids(self) -> list[int]:
         """Returns the process ids of the workers that live now."""
