@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from telesrv import tl
+from telesrv.domain.digests import message_digest
 from telesrv.domain.messages import Entity, ReplyTo
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.text import FormattedText
 from telesrv.rpc.convert.dialogs import list_hash
-from telesrv.rpc.handlers.messages import TYPING_PER_MINUTE, request_digest
+from telesrv.rpc.handlers.messages import TYPING_PER_MINUTE
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
 
@@ -85,10 +86,10 @@ def test_the_digest_covers_all_that_a_send_asks_for() -> None:
         for entities in ((), (bold,), (italic,), (Entity("textUrl", 0, 1, "x"),))
         for reply in (None, ReplyTo(5), ReplyTo(5, "q"), ReplyTo(5, "q", (bold,)), ReplyTo(5, "q", (), 1))
     ]
-    digests = {request_digest(*request) for request in asked}
+    digests = {message_digest(*request) for request in asked}
     assert len(digests) == len(asked)
     assert {len(digest) for digest in digests} == {32}
-    assert {request_digest(*request) for request in asked} == digests
+    assert {message_digest(*request) for request in asked} == digests
 
 
 async def test_repeats_at_the_same_time_are_one_message(server: Server) -> None:

@@ -8,22 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from telesrv.domain.drafts import Draft
-from telesrv.domain.entities import EntityBoundsInvalid
-from telesrv.domain.messages import Entity, ReplyTo
-from telesrv.domain.peers import MAX_ID, Peer, PeerType
-from telesrv.domain.text import (
-    MAX_QUOTE_CODE_POINTS,
-    MAX_QUOTE_OFFSET,
-    FormattedText,
-    TextEmpty,
-    TextTooLong,
-    clean_text,
-)
+from telesrv.domain.messages import ReplyTo
+from telesrv.domain.peers import Peer, PeerType
 from telesrv.rpc import fields
+from telesrv.rpc.composing import draft_text, maybe_quote, refuse_unsupported, replied_to
 from telesrv.rpc.convert.drafts import draft_to_tl, draft_user_ids
-from telesrv.rpc.convert.entities import entities_from_tl
-from telesrv.rpc.convert.peers import peer_of, peer_to_tl, user_of
-from telesrv.rpc.errors import RpcError, bad_request
+from telesrv.rpc.convert.peers import peer_of, peer_to_tl
+from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
@@ -44,16 +35,9 @@ async def save_draft(ctx: Context, request: functions.messages.SaveDraft) -> boo
 
     Spec: messages.saveDraft.
     """
-    refused = (
-        (request.effect, "EFFECT_ID_INVALID"),
-        (request.suggested_post, "SUGGESTED_POST_PEER_INVALID"),
-        (request.rich_message, "MEDIA_INVALID"),
-    )
-    for asked, error in refused:
-        if asked:
-            raise bad_request(error)
+    refuse_unsupported(request)
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    formatted = _typed(ctx, request.message, request.entities)
+    formatted = draft_text(ctx, request.message, request.entities)
     draft = Draft(
         date=ctx.now(),
         text=formatted.text,
@@ -96,50 +80,15 @@ async def clear_all_drafts(ctx: Context, request: functions.messages.ClearAllDra
     return True
 
 
-def _typed(
-    ctx: Context, text: str, entities: list[types.TypeMessageEntity] | None, limit: int | None = None
-) -> FormattedText:
-    def maybe_user(user: types.TypeInputUser) -> int | None:
-        try:
-            return user_of(user, ctx.user_id, ctx.secret)
-        except RpcError:
-            return None
-
-    found: list[Entity] = entities_from_tl(entities, maybe_user)
-    options: dict[str, Any] = {} if limit is None else {"limit": limit}
-    try:
-        return clean_text(text, found, as_typed=True, **options)
-    except TextEmpty:
-        return FormattedText("")
-    except TextTooLong:
-        raise bad_request("MESSAGE_TOO_LONG" if limit is None else "QUOTE_TEXT_INVALID") from None
-    except EntityBoundsInvalid:
-        raise bad_request("ENTITY_BOUNDS_INVALID" if limit is None else "QUOTE_TEXT_INVALID") from None
-
-
 def _reply_to(ctx: Context, reply: types.TypeInputReplyTo | None, peer: Peer) -> ReplyTo | None:
     """Returns what is to be answered. That the message is there is checked when the draft is sent."""
-    if reply is None:
+    asked = replied_to(ctx, reply, peer)
+    if asked is None:
         return None
-    if isinstance(reply, types.InputReplyToStory):
-        raise bad_request("STORY_ID_INVALID")
-    if not isinstance(reply, types.InputReplyToMessage) or reply.monoforum_peer_id is not None:
-        raise bad_request("REPLY_TO_MONOFORUM_PEER_INVALID")
-    elsewhere = reply.reply_to_peer_id
-    if elsewhere is not None and peer_of(elsewhere, ctx.user_id, ctx.secret) != peer:
-        raise bad_request("REPLY_MESSAGE_ID_INVALID")
-    if not 0 <= reply.reply_to_msg_id <= MAX_ID:
-        raise bad_request("REPLY_MESSAGE_ID_INVALID")
-    if reply.reply_to_msg_id == 0:
-        return None
-    if not reply.quote_text:
-        return ReplyTo(reply.reply_to_msg_id)
-    if not 0 <= (reply.quote_offset or 0) <= MAX_QUOTE_OFFSET:
-        raise bad_request("QUOTE_TEXT_INVALID")
-    quote = _typed(ctx, reply.quote_text, reply.quote_entities, MAX_QUOTE_CODE_POINTS)
-    if not quote.text:
-        return ReplyTo(reply.reply_to_msg_id)
-    return ReplyTo(reply.reply_to_msg_id, quote.text, quote.entities, reply.quote_offset)
+    quote = maybe_quote(ctx, asked, as_typed=True)
+    if quote is None:
+        return ReplyTo(asked.reply_to_msg_id)
+    return ReplyTo(asked.reply_to_msg_id, quote.text, quote.entities, asked.quote_offset)
 
 
 def _webpage(media: types.TypeInputMedia | None) -> dict[str, Any] | None:

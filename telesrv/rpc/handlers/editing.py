@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from telesrv.domain.messages import Edited
 from telesrv.domain.peers import MAX_ID
+from telesrv.rpc.composing import count, message_text, refuse_unsupported
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import RpcError, bad_request
-from telesrv.rpc.handlers.messages import RATE_PERIOD_S, message_text
-from telesrv.rpc.handlers.scheduled import edit_scheduled, refuse_repeats
+from telesrv.rpc.handlers.scheduled import edit_scheduled
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
@@ -34,24 +34,15 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
     Spec: messages.editMessage.
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    refused = (
-        (request.media is not None and not isinstance(request.media, _TEXT_ONLY), "MEDIA_INVALID"),
-        (request.rich_message, "MEDIA_INVALID"),
-        (request.reply_markup, "REPLY_MARKUP_INVALID"),
-        (request.quick_reply_shortcut_id, "SHORTCUT_INVALID"),
-    )
-    for asked, error in refused:
-        if asked:
-            raise bad_request(error)
-    refuse_repeats(request.schedule_repeat_period)
+    if request.media is not None and not isinstance(request.media, _TEXT_ONLY):
+        raise bad_request("MEDIA_INVALID")
+    refuse_unsupported(request)
     if not 0 < request.id <= MAX_ID:
         raise bad_request("MESSAGE_ID_INVALID")
     formatted = None
     if request.message is not None:
         formatted = message_text(ctx, request.message, request.entities)
-    await ctx.store.limits.hit(
-        "messages:edit", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
-    )
+    await count(ctx, "messages:edit")
     if request.schedule_date:
         return await edit_scheduled(ctx, request, peer, formatted)
     if formatted is None:

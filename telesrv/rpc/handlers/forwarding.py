@@ -6,20 +6,19 @@ Spec: messages.forwardMessages.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 
+from telesrv.domain.digests import forward_digest
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict
 from telesrv.domain.forwards import MAX_FORWARDS, forward_header
 from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
 from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.scheduled import scheduled_digest
+from telesrv.rpc.composing import count, peer_error, refuse_unsupported
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import bad_request
-from telesrv.rpc.handlers.messages import RATE_PERIOD_S, peer_error
-from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, scheduled_before, send_time
+from telesrv.rpc.handlers.scheduled import schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
@@ -37,15 +36,15 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
 
     Spec: messages.forwardMessages.
     """
-    _refuse_unsupported(request)
+    refuse_unsupported(request)
+    if request.reply_to is not None and not _is_no_reply(request.reply_to):
+        raise bad_request("REPLY_MESSAGE_ID_INVALID")
     source = peer_of(request.from_peer, ctx.user_id, ctx.secret)
     target = peer_of(request.to_peer, ctx.user_id, ctx.secret)
     _check_ids(request)
     at = send_time(ctx, request.schedule_date)
     requests = await _requests(ctx, request, source, target)
-    await ctx.store.limits.hit(
-        "messages:send", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
-    )
+    await count(ctx, "messages:send")
     if at:
         try:
             return await schedule_all(ctx, requests, at)
@@ -72,24 +71,6 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
     return await updates_to_tl(ctx, updates, user_ids_of(one.box for one in sent))
 
 
-def _refuse_unsupported(request: functions.messages.ForwardMessages) -> None:
-    reply = request.reply_to
-    refused = (
-        (reply is not None and not _is_no_reply(reply), "REPLY_MESSAGE_ID_INVALID"),
-        (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
-        (request.effect, "EFFECT_ID_INVALID"),
-        (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
-        (request.suggested_post, "SUGGESTED_POST_PEER_INVALID"),
-        (request.from_ephemeral, "MESSAGE_ID_INVALID"),
-    )
-    for asked, error in refused:
-        if asked:
-            raise bad_request(error)
-    refuse_repeats(request.schedule_repeat_period)
-    if not isinstance(request.send_as, types.InputPeerSelf | types.InputPeerEmpty | None):
-        raise bad_request("SEND_AS_PEER_INVALID")
-
-
 def _is_no_reply(reply: types.TypeInputReplyTo) -> bool:
     return isinstance(reply, types.InputReplyToMessage) and reply.reply_to_msg_id == 0
 
@@ -111,11 +92,12 @@ async def _requests(
     ctx: Context, request: functions.messages.ForwardMessages, source: Peer, target: Peer
 ) -> list[SendRequest]:
     """Returns what is to be sent; of what was sent before and is gone since only what names it counts."""
+    key, session = ctx.session
     usable = [box_id for box_id in request.id if 0 < box_id <= MAX_ID]
     boxes = await ctx.store.messages.get(ctx.user_id, usable)
     boxes = {box_id: box for box_id, box in boxes.items() if box.peer == source and box.action is None}
     digests = {
-        random_id: _digest(ctx, request, source, box_id, target)
+        random_id: forward_digest(key, source, box_id, target, drop_author=request.drop_author)
         for random_id, box_id in zip(request.random_id, request.id, strict=True)
     }
     if len(boxes) < len(set(request.id)):
@@ -128,7 +110,6 @@ async def _requests(
         raise bad_request("CHAT_FORWARDS_RESTRICTED")
     authors = {box.from_user_id for box in boxes.values()}
     views = await ctx.store.users.views(ctx.user_id, authors) if authors else {}
-    key, session = ctx.session
 
     def copy(box: MessageBox | None, random_id: int) -> SendRequest:
         shown = box is not None and not request.drop_author
@@ -151,17 +132,3 @@ async def _requests(
         copy(boxes.get(box_id), random_id)
         for random_id, box_id in zip(request.random_id, request.id, strict=True)
     ]
-
-
-def _digest(
-    ctx: Context, request: functions.messages.ForwardMessages, source: Peer, box_id: int, target: Peer
-) -> bytes:
-    """Returns the SHA-256 of what one forward asks for; what the message says now is no part of it."""
-    identity = [
-        "forward",
-        ctx.caller.auth_key_id,
-        [int(source.type), source.id, box_id],
-        [int(target.type), target.id],
-        request.drop_author,
-    ]
-    return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).digest()

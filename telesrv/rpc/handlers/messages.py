@@ -5,35 +5,32 @@ Spec: Working with Updates; Pagination in the API.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from telesrv.domain.entities import EntityBoundsInvalid
+from telesrv.domain.digests import message_digest
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict
-from telesrv.domain.messages import MAX_PAGE, Entity, MessageBox, ReplyTo, SendRequest
+from telesrv.domain.messages import MAX_PAGE, MessageBox, ReplyTo, SendRequest
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
-from telesrv.domain.text import (
-    MAX_QUOTE_CODE_POINTS,
-    MAX_QUOTE_OFFSET,
-    FormattedText,
-    TextEmpty,
-    TextTooLong,
-    clean_text,
+from telesrv.rpc.composing import (
+    RATE_PERIOD_S,
+    count,
+    maybe_quote,
+    message_text,
+    peer_error,
+    refuse_unsupported,
+    replied_to,
 )
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.dialogs import messages_hash
-from telesrv.rpc.convert.entities import entities_from_tl
 from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
-from telesrv.rpc.convert.peers import peer_of, user_of
+from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
-from telesrv.rpc.handlers.scheduled import refuse_repeats, schedule_all, scheduled_before, send_time
+from telesrv.rpc.handlers.scheduled import schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import users_to_tl
 from telesrv.tl import functions, types
 
-RATE_PERIOD_S: Final = 60
 TYPING_PER_MINUTE: Final = 240
 """A client repeats it every five seconds in a chat; each one is a push to every device of the peer."""
 DEFAULT_LIMIT: Final = 20
@@ -53,15 +50,13 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
 
     Spec: messages.sendMessage.
     """
-    _refuse_unsupported(request)
+    refuse_unsupported(request)
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     if request.random_id == 0:
         raise bad_request("RANDOM_ID_EMPTY")
     formatted = message_text(ctx, request.message, request.entities)
     at = send_time(ctx, request.schedule_date)
-    await ctx.store.limits.hit(
-        "messages:send", ctx.user_id, ctx.store.config.message_rate_limit, RATE_PERIOD_S
-    )
+    await count(ctx, "messages:send")
     reply_to = await _reply_to(ctx, request.reply_to, peer)
     caller = ctx.caller
     message = SendRequest(
@@ -76,7 +71,7 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         reply_to=reply_to,
         auth_key_id=caller.auth_key_id,
         session_id=caller.session_id,
-        digest=request_digest(caller.auth_key_id, peer, formatted, reply_to),
+        digest=message_digest(caller.auth_key_id, peer, formatted, reply_to),
         clear_draft=request.clear_draft,
     )
     try:
@@ -93,117 +88,28 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
     return sent_to_tl(sent)
 
 
-async def peer_error(ctx: Context, peer: Peer) -> RpcError:
-    """Returns why nobody can write to an account that the caller may name: it is deleted, or never was."""
-    user = await ctx.store.users.get(peer.id)
-    return bad_request("PEER_ID_INVALID" if user is None else "INPUT_USER_DEACTIVATED")
-
-
-def _refuse_unsupported(request: functions.messages.SendMessage) -> None:
-    """Names what the request asks for and this server does not have, instead of leaving it out in silence."""
-    refused = (
-        (request.reply_markup, "REPLY_MARKUP_INVALID"),
-        (request.quick_reply_shortcut, "SHORTCUT_INVALID"),
-        (request.effect, "EFFECT_ID_INVALID"),
-        (request.allow_paid_stars, "PAYMENT_UNSUPPORTED"),
-        (request.suggested_post, "SUGGESTED_POST_PEER_INVALID"),
-        (request.rich_message, "MEDIA_INVALID"),
-    )
-    for asked, error in refused:
-        if asked:
-            raise bad_request(error)
-    refuse_repeats(request.schedule_repeat_period)
-    if not isinstance(request.send_as, types.InputPeerSelf | types.InputPeerEmpty | None):
-        raise bad_request("SEND_AS_PEER_INVALID")
-
-
-def message_text(
-    ctx: Context, text: str, entities: Iterable[types.TypeMessageEntity] | None
-) -> FormattedText:
-    """Returns a text of the caller's as it is stored.
-
-    Raises:
-        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
-
-    Spec: Styled text with message entities.
-    """
-    try:
-        return clean_text(text, _entities(ctx, entities))
-    except TextEmpty:
-        raise bad_request("MESSAGE_EMPTY") from None
-    except TextTooLong:
-        raise bad_request("MESSAGE_TOO_LONG") from None
-    except EntityBoundsInvalid:
-        raise bad_request("ENTITY_BOUNDS_INVALID") from None
-
-
-def _entities(ctx: Context, entities: Iterable[types.TypeMessageEntity] | None) -> list[Entity]:
-    def maybe_user(user: types.TypeInputUser) -> int | None:
-        try:
-            return user_of(user, ctx.user_id, ctx.secret)
-        except RpcError:
-            return None
-
-    return entities_from_tl(entities, maybe_user)
-
-
 async def _reply_to(ctx: Context, reply: types.TypeInputReplyTo | None, peer: Peer) -> ReplyTo | None:
     """Returns what is answered, in the sender's ids. A quote is checked against the quoted message, so that
     nobody is made to have said what they have not.
     """
-    if reply is None:
+    if isinstance(reply, types.InputReplyToMessage):
+        if reply.poll_option:
+            raise bad_request("POLL_OPTION_INVALID")
+        if reply.todo_item_id:
+            raise bad_request("REPLY_MESSAGE_ID_INVALID")
+    asked = replied_to(ctx, reply, peer)
+    if asked is None:
         return None
-    if isinstance(reply, types.InputReplyToStory):
-        raise bad_request("STORY_ID_INVALID")
-    if isinstance(reply, types.InputReplyToMonoForum):
-        raise bad_request("REPLY_TO_MONOFORUM_PEER_INVALID")
-    if not isinstance(reply, types.InputReplyToMessage):
-        raise bad_request("REPLY_MESSAGE_ID_INVALID")
-    if reply.monoforum_peer_id is not None:
-        raise bad_request("REPLY_TO_MONOFORUM_PEER_INVALID")
-    if reply.poll_option:
-        raise bad_request("POLL_OPTION_INVALID")
-    elsewhere = reply.reply_to_peer_id
-    if elsewhere is not None and peer_of(elsewhere, ctx.user_id, ctx.secret) != peer:
-        raise bad_request("REPLY_MESSAGE_ID_INVALID")
-    if reply.todo_item_id or reply.reply_to_msg_id < 0:
-        raise bad_request("REPLY_MESSAGE_ID_INVALID")
-    if reply.reply_to_msg_id == 0:
-        return None
-    if not reply.quote_text:
-        return ReplyTo(reply.reply_to_msg_id)
-    quote_offset = reply.quote_offset or 0
-    if not 0 <= quote_offset <= MAX_QUOTE_OFFSET:
-        raise bad_request("QUOTE_TEXT_INVALID")
-    try:
-        quote = clean_text(
-            reply.quote_text, _entities(ctx, reply.quote_entities), limit=MAX_QUOTE_CODE_POINTS
-        )
-    except (TextEmpty, TextTooLong, EntityBoundsInvalid):
-        raise bad_request("QUOTE_TEXT_INVALID") from None
-    boxes = await ctx.store.messages.get(ctx.user_id, [reply.reply_to_msg_id])
-    box = boxes.get(reply.reply_to_msg_id)
+    quote = maybe_quote(ctx, asked)
+    if quote is None:
+        return ReplyTo(asked.reply_to_msg_id)
+    boxes = await ctx.store.messages.get(ctx.user_id, [asked.reply_to_msg_id])
+    box = boxes.get(asked.reply_to_msg_id)
     if box is None or box.peer != peer:
         raise bad_request("REPLY_MESSAGE_ID_INVALID")
     if quote.text not in box.text:
         raise bad_request("QUOTE_TEXT_INVALID")
-    return ReplyTo(reply.reply_to_msg_id, quote.text, quote.entities, reply.quote_offset)
-
-
-def request_digest(auth_key_id: int, peer: Peer, formatted: FormattedText, reply_to: ReplyTo | None) -> bytes:
-    """Returns the SHA-256 of what a send asks for: two requests with one random_id are one when it is equal.
-
-    It covers the permanent key, the peer, the text with its entities, and the reply with its quote.
-    """
-
-    def listed(entities: Sequence[Entity]) -> list[list[object]]:
-        return [[entity.kind, entity.offset, entity.length, entity.argument] for entity in entities]
-
-    reply: list[object] | None = None
-    if reply_to is not None:
-        reply = [reply_to.box_id, reply_to.quote_text, listed(reply_to.quote_entities), reply_to.quote_offset]
-    identity = [auth_key_id, int(peer.type), peer.id, formatted.text, listed(formatted.entities), reply]
-    return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).digest()
+    return ReplyTo(asked.reply_to_msg_id, quote.text, quote.entities, asked.quote_offset)
 
 
 @handler(functions.messages.GetMessages)

@@ -19,7 +19,7 @@ from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.convert.scheduled import scheduled_to_tl, scheduled_user_ids
-from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
+from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import updates_to_tl, users_to_tl
 from telesrv.store.scheduled import Scheduled
@@ -46,18 +46,6 @@ def send_time(ctx: Context, schedule_date: int | None) -> int:
     if schedule_date > ctx.now() + MAX_AHEAD_S:
         raise bad_request("SCHEDULE_DATE_TOO_LATE")
     return schedule_date if schedule_date > ctx.now() else 0
-
-
-def refuse_repeats(period_s: int | None) -> None:
-    """Returns when a message is to be sent once.
-
-    Raises:
-        RpcError: 403 PREMIUM_ACCOUNT_REQUIRED when again and again: no account here has what that takes.
-
-    Spec: Scheduled messages.
-    """
-    if period_s:
-        raise RpcError(FORBIDDEN, "PREMIUM_ACCOUNT_REQUIRED")
 
 
 async def schedule_all(ctx: Context, requests: Iterable[SendRequest], at: int) -> types.Updates:
