@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 MOST_COST: Final = 0.15
 """The share of the rate of sends that the index may cost."""
-_BOXES_EACH: Final = 512
+_LONGER: Final = 4
+"""So many times the messages asked for are sent in a round..."""
+_PAIRS: Final = 3
+"""... and so many pairs made for each round: single short ones differ by as much as the index may cost."""
+_INDEXERS: Final = 4
+"""Accounts indexed at once when all is sent: enough for both cores, as while sends go on."""
+_BOXES_EACH: Final = 2_048
 """About how many messages an account gets in a round."""
 _LANGUAGE: Final = [f"{stem}{ending}" for ending in range(100) for stem in WORDS]
 _FREQUENCIES: Final = [1 / (place + 2) for place in range(len(_LANGUAGE))]
@@ -52,7 +58,7 @@ class SearchLoad:
         for concurrency in self._settings.concurrency:
             plain = self.report.level(f"send without the index, {concurrency} at once")
             indexed = self.report.level(f"send and index, {concurrency} at once")
-            for number in range(self._settings.rounds):
+            for number in range(_PAIRS * self._settings.rounds):
                 for with_index in (number % 2 == 0, number % 2 == 1):
                     users, requests = await self._messages()
                     rate = await self._round(users, requests, concurrency, with_index)
@@ -66,7 +72,7 @@ class SearchLoad:
                 self.report.missed.append(f"the index costs {cost:.0%} at {concurrency}: aim {MOST_COST:.0%}")
 
     async def _messages(self) -> tuple[list[int], list[SendRequest]]:
-        number = self._settings.messages
+        number = _LONGER * self._settings.messages
         users = list(range(self._next_user, self._next_user + max(2, 2 * number // _BOXES_EACH)))
         self._next_user += len(users)
         self._seed += 1
@@ -99,13 +105,17 @@ class SearchLoad:
         sent.set()
         if indexer is not None:
             await indexer
-            for user_id in users:
-                while await self._store.search.index(user_id):
-                    pass
+            unindexed = iter(users)
+            await asyncio.gather(*(self._index(unindexed) for _ in range(_INDEXERS)))
         seconds = perf_counter() - started
         while self._store.signals.take_grown() is not None:
             pass  # nothing is left over for the next round
         return len(requests) / seconds
+
+    async def _index(self, users: Iterator[int]) -> None:
+        for user_id in users:
+            while await self._store.search.index(user_id):
+                pass
 
     async def _look(self, users: list[int]) -> None:
         level = self.report.level("search everywhere")

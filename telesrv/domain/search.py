@@ -30,6 +30,8 @@ MAX_TERM: Final = 32
 """Code points of a word that are indexed."""
 MAX_TERMS: Final = 12
 """Terms of a query that are looked up; all of its parts are compared."""
+_MAX_REMEMBERED: Final = 32
+"""Code points between blanks whose terms are remembered; what is longer seldom comes again."""
 URL_TERM: Final = "\x01url"
 """What a message with a link is found by; no text has such a word."""
 
@@ -46,9 +48,6 @@ _VOWELS: Final = "\u0900-\u0dff"
 _DROPPED: Final = re.compile(f"[{_SIGNS}\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
 """Accents, optional vowels, joiners and what only changes how an emoji is shown."""
 _TOKEN: Final = re.compile(f"([{_RUN}]+)|((?:[^\\W_{_RUN}]|[{_VOWELS}])+)|(\\S)")
-_WORD: Final = re.compile(f"(?:[^\\W_{_RUN}]|[{_VOWELS}])+")
-_ASCII_WORD: Final = re.compile("[a-z0-9]+")
-_RUNS: Final = re.compile(f"[{_RUN}]+")
 _SHORT_I: Final = "\u0438\u0306"
 _WORD_BEFORE: Final = f"(?<![^\\W_{_RUN}])(?<![{_VOWELS}])"
 
@@ -78,15 +77,25 @@ def _tokens(folded: str) -> Iterable[tuple[int, str]]:
 
 def terms_of(text: str) -> set[str]:
     """Returns what a text is found by; of several texts, when blanks stand between them."""
-    folded = fold(text)
-    ascii_only = folded.isascii()
-    words = set((_ASCII_WORD if ascii_only else _WORD).findall(folded))
-    terms = {word[:MAX_TERM] for word in words}
-    terms.update(filter(_is_symbol, set(folded)))
-    if not ascii_only:
-        for run in set(_RUNS.findall(folded)):
-            terms.update(run[place : place + 2] for place in range(len(run)))
-    return terms
+    return set().union(*map(_terms_between_blanks, set(text.split())))
+
+
+def _terms_between_blanks(part: str) -> frozenset[str]:
+    return _remembered_terms(part) if len(part) <= _MAX_REMEMBERED else _terms(part)
+
+
+def _terms(part: str) -> frozenset[str]:
+    terms: set[str] = set()
+    for kind, token in _tokens(fold(part)):
+        if kind == 1:
+            terms.update(token[place : place + 2] for place in range(len(token)))
+        else:
+            terms.add(token[:MAX_TERM])
+    return frozenset(terms)
+
+
+# Few words make up most of a language. 16,384 of at most 32 code points are a few megabytes.
+_remembered_terms = lru_cache(maxsize=16_384)(_terms)
 
 
 def has_link(entities: Iterable[Entity]) -> bool:

@@ -36,7 +36,9 @@ SEGMENT_BITS: Final = 6
 BATCH: Final = 1_024
 """Messages indexed in one transaction."""
 _CATCH_UP: Final = 4
-"""Batches that a search indexes itself when a lot is missing."""
+"""Batches that a search indexes itself..."""
+FEW: Final = 256
+"""... when as many messages are missing: fewer are read faster than they are indexed."""
 _WINDOW: Final = 16_384
 """Segments of the index that a search looks at below where it begins: a million messages."""
 _SEGMENTS: Final = 16
@@ -108,16 +110,19 @@ SQL_MARK: Final = """
 SELECT (SELECT box_id FROM search_marks WHERE owner_user_id = $1) AS mark,
     (SELECT max(box_id) FROM message_boxes WHERE owner_user_id = $1) AS newest
 """
-# Reads the texts that are to be indexed next, joined by segment, up to the first with a pts above $4.
+# Reads the texts that are to be indexed next, joined by segment, up to the first with a pts above $3.
 SQL_NEXT: Final = """
 WITH n AS MATERIALIZED (
     SELECT box_id, pts, CASE WHEN deleted THEN '' ELSE text END AS text,
         coalesce(NOT deleted AND entities::text LIKE '%rl"%', false) AS linked
-    FROM message_boxes WHERE owner_user_id = $1 AND box_id > $2 ORDER BY box_id LIMIT $3
+    FROM message_boxes
+    WHERE owner_user_id = $1
+        AND box_id > coalesce((SELECT box_id FROM search_marks WHERE owner_user_id = $1), 0)
+    ORDER BY box_id LIMIT $2
 )
 SELECT box_id >> 6 AS segment, string_agg(text, E'\\n') AS texts, bool_or(linked) AS linked,
     max(box_id) AS last, count(*) AS boxes
-FROM n WHERE box_id < coalesce((SELECT min(box_id) FROM n WHERE pts > $4), 2147483647)
+FROM n WHERE box_id < coalesce((SELECT min(box_id) FROM n WHERE pts > $3), 2147483647)
 GROUP BY 1 ORDER BY 1
 """
 # Adds the terms of one owner's segments, and moves the mark, forward only; it does not wait for the disk,
@@ -252,7 +257,7 @@ class SearchStore:
         """Returns the owner's mark, moved as far as one search may."""
         mark, newest = await self._mark(owner)
         for _ in range(_CATCH_UP):
-            if newest - mark < BATCH or not await self.index(owner):
+            if newest - mark < FEW or not await self.index(owner):
                 break
             mark, newest = await self._mark(owner)
         if newest - mark >= BATCH:
@@ -359,8 +364,7 @@ class SearchStore:
             Unavailable: a server is away; nothing is lost.
         """
         settled, _ = await self._marks.walk(owner)
-        mark, _ = await self._mark(owner)
-        segments = await self._pool.fetch(SQL_NEXT, owner, mark, BATCH, settled)
+        segments = await self._pool.fetch(SQL_NEXT, owner, BATCH, settled)
         if not segments:
             return 0
         await self._pool.execute(

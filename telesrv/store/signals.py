@@ -12,7 +12,7 @@ from typing import Final
 
 from telesrv.domain.updates import bucket_of
 
-GROWN: Final = 256
+GROWN: Final = 1_024
 """After so many new messages of an account they are indexed for the search."""
 _MOST_GROWN: Final = 100_000
 

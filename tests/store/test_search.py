@@ -32,7 +32,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "chat segments": (search.SQL_CHAT_SEGMENTS, (*CHAT, [0, 63], [64, 128])),
     "segments": (search.SQL_SEGMENTS, (7, [0, 63], [64, 128])),
     "having": (search.SQL_HAVING, (7, ["\nterm1"], 0, 50)),
-    "next": (search.SQL_NEXT, (7, 100, 10, 300)),
+    "next": (search.SQL_NEXT, (7, 10, 300)),
     "archived": (search.SQL_ARCHIVED, (7, 10)),
     "mark": (search.SQL_MARK, (7,)),
 }
@@ -156,6 +156,7 @@ async def test_what_was_never_indexed_is_indexed_by_the_search(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "BATCH", 50)
+    monkeypatch.setattr(search, "FEW", 50)
     await add_users(store, ANNA, BORIS)
     await send_many(store, ANNA, BORIS, 120)
     assert await texts(store, ANNA, "message 7", limit=2) == ["message 79", "message 78"]
