@@ -10,7 +10,6 @@ other devices, or the other side's, must hear of is in their log in the same tra
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from telesrv.clock import Clock
@@ -30,12 +29,12 @@ from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Contact, ImportOutcome
 from telesrv.store.action_bars import SQL_BLOCKED_USERS, shows_phone
 from telesrv.store.boxes import entities_to_json
+from telesrv.store.contact_entries import MAX_NAMED, BookChange, Entry, decisive
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore
 from telesrv.store.pool import Connection, Pool, to_json
 from telesrv.store.users import SQL_KNOWN, UserStore, contact_from_row, phone_rules
 
-_Columns: TypeAlias = list[list[Any]]
 Contacts: TypeAlias = list[Contact]
 UserIds: TypeAlias = list[int]
 
@@ -43,8 +42,6 @@ TRIES: Final = 8
 DAY_S: Final = 86_400
 MAX_LOOKED_AT: Final = 4 * MAX_FOUND
 """How many usernames a search reads to tell contacts from others."""
-MAX_NAMED: Final = 100
-"""The most accounts that one event names, and the most chats whose action bar one change tells of."""
 
 # Finds the accounts of phone numbers.
 SQL_PHONES: Final = """
@@ -133,107 +130,6 @@ WHERE owner_user_id = $1 AND listed AND contact_user_id = ANY($2::bigint[])
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """An entry to be written: names as cleaned by the caller; phone only when the owner knew it."""
-
-    user_id: int
-    first_name: str
-    last_name: str
-    phone: str
-    share_phone: bool
-    note: str = ""
-    """Empty: what stands there stays."""
-    note_entities: str | None = None
-
-    def notes(self, row: Any) -> bool:
-        """Tells whether it brings another note than the owner's row of `contacts` has."""
-        return bool(self.note) and (
-            row is None or row["note"] != self.note or to_json(row["note_entities"]) != self.note_entities
-        )
-
-    def differs(self, row: Any) -> bool:
-        """Tells whether it says more than the owner's row of `contacts`."""
-        return (
-            row is None
-            or not row["listed"]
-            or (row["first_name"], row["last_name"]) != (self.first_name, self.last_name)
-            or self.phone not in ("", row["phone"])
-            or (self.share_phone and not row["phone_shared"])
-            or self.notes(row)
-        )
-
-
-class _Change:
-    """One write of entries: what was known before it, and whose logs it will be written to."""
-
-    def __init__(
-        self,
-        owner_user_id: int,
-        entries: Sequence[_Entry],
-        listing: bool,
-        known: dict[int, Any],
-        auth_key_id: int,
-        session_id: int,
-    ) -> None:
-        self.owner_user_id = owner_user_id
-        self.entries = entries
-        self.listing = listing
-        self.auth_key_id = auth_key_id
-        self.session_id = session_id
-        self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
-        self.was = {user_id: _decisive(row) for user_id, row in known.items()}
-        was_listed = {user_id for user_id, row in known.items() if row["listed"]}
-        shown = {user_id for user_id, row in known.items() if row["phone_shared"]}
-        self.mutual = sorted(
-            entry.user_id
-            for entry in entries
-            if entry.user_id in self.listed_by and (entry.user_id in was_listed) != listing
-        )
-        """Who becomes or ceases to be a mutual contact."""
-        self.bars = [
-            entry.user_id
-            for entry in entries
-            if (entry.user_id in was_listed) != listing or (entry.share_phone and entry.user_id not in shown)
-        ]
-        """The chats whose action bar changes; none when very many: clients ask when they open one."""
-        if len(self.bars) > MAX_NAMED:
-            self.bars = []
-        with_note = {user_id for user_id, row in known.items() if row["note"]}
-        self.noted = [
-            entry.user_id
-            for entry in entries
-            if (entry.notes(known.get(entry.user_id)) if listing else entry.user_id in with_note)
-        ][:MAX_NAMED]
-        """The contacts whose profile page changes: an entry that goes takes its note along."""
-        self.writers = [owner_user_id] * (1 + len(self.bars) + len(self.noted)) + self.mutual
-
-    def columns(self) -> _Columns:
-        """Returns the columns of `SQL_LIST`: the owner's rows and the other sides'."""
-        owner, entries = self.owner_user_id, self.entries
-        own = [
-            (
-                owner,
-                e.user_id,
-                True,
-                e.first_name,
-                e.last_name,
-                e.phone,
-                e.share_phone,
-                e.note,
-                e.note_entities,
-            )
-            for e in entries
-        ]
-        other = [(e.user_id, owner, False, "", "", "", e.share_phone, "", None) for e in entries]
-        return [list(column) for column in zip(*own, *other, strict=True)]
-
-
-def _decisive(row: Any) -> tuple[Any, ...]:
-    """Returns that of an owner's row of `contacts` by which it is decided what a change tells."""
-    return row["listed"], row["phone_shared"], row["note"], to_json(row["note_entities"])
-
-
 class _BookMovedError(Exception):
     """One of the two changed its address book between our look and our lock; look again."""
 
@@ -281,7 +177,7 @@ class ContactStore:
         owners = {row["phone"]: row["user_id"] for row in await self._pool.fetch(SQL_PHONES, asked)}
         findable = await self._users.findable(owner_user_id, owners.values())
         room = MAX_CONTACTS - int(await self._pool.fetchval(SQL_COUNT, owner_user_id))
-        found: dict[int, _Entry] = {}
+        found: dict[int, Entry] = {}
         imported: list[tuple[int, int]] = []
         for phone, (client_id, _, first_name, last_name) in zip(phones, entries, strict=False):
             user_id = None if phone is None else owners.get(phone)
@@ -290,7 +186,7 @@ class ContactStore:
             if user_id not in found and len(found) >= room:
                 retry.append(client_id)
                 continue
-            found[user_id] = _Entry(user_id, first_name, last_name, phone, share_phone=False)
+            found[user_id] = Entry(user_id, first_name, last_name, phone, share_phone=False)
             imported.append((user_id, client_id))
         if found:
             await self._list(owner_user_id, list(found.values()), auth_key_id, session_id)
@@ -322,7 +218,7 @@ class ContactStore:
         if not await self._users.may_be_listed(owner_user_id, [user_id]):
             raise PeerInvalid
         entities = to_json(entities_to_json(note_entities)) if note else None
-        entry = _Entry(user_id, first_name, last_name, "", share_phone, note, entities)
+        entry = Entry(user_id, first_name, last_name, "", share_phone, note, entities)
         await self._list(owner_user_id, [entry], auth_key_id, session_id)
 
     async def delete(
@@ -338,7 +234,7 @@ class ContactStore:
         listed = sorted(row["contact_user_id"] for row in rows)
         if not listed:
             return []
-        entries = [_Entry(user_id, "", "", "", share_phone=False) for user_id in listed]
+        entries = [Entry(user_id, "", "", "", share_phone=False) for user_id in listed]
         await self._write(owner_user_id, entries, False, auth_key_id, session_id)
         return listed
 
@@ -412,7 +308,7 @@ class ContactStore:
         await self._events.transact([owner_user_id], body)
 
     async def _list(
-        self, owner_user_id: int, entries: Sequence[_Entry], auth_key_id: int, session_id: int
+        self, owner_user_id: int, entries: Sequence[Entry], auth_key_id: int, session_id: int
     ) -> None:
         """Writes those entries that say something new."""
         known = await self._known(owner_user_id, entries)
@@ -420,17 +316,17 @@ class ContactStore:
         if new:
             await self._write(owner_user_id, new, True, auth_key_id, session_id)
 
-    async def _known(self, owner_user_id: int, entries: Iterable[_Entry]) -> dict[int, Any]:
+    async def _known(self, owner_user_id: int, entries: Iterable[Entry]) -> dict[int, Any]:
         rows = await self._pool.fetch(SQL_KNOWN, owner_user_id, [entry.user_id for entry in entries])
         return {row["contact_user_id"]: row for row in rows}
 
     async def _write(
-        self, owner_user_id: int, entries: Sequence[_Entry], listing: bool, auth_key_id: int, session_id: int
+        self, owner_user_id: int, entries: Sequence[Entry], listing: bool, auth_key_id: int, session_id: int
     ) -> None:
         """Lists or unlists; the other side hears of it only when a mutual contact begins or ends."""
         for _ in range(TRIES):
             known = await self._known(owner_user_id, entries)
-            change = _Change(owner_user_id, entries, listing, known, auth_key_id, session_id)
+            change = BookChange(owner_user_id, entries, listing, known, auth_key_id, session_id)
             try:
                 await self._events.transact(change.writers, lambda *args, c=change: self._apply(c, *args))
             except _BookMovedError:
@@ -438,11 +334,11 @@ class ContactStore:
             return
         raise Unavailable("an address book that kept changing")
 
-    async def _apply(self, change: _Change, conn: Connection, writer: EventWriter) -> None:
+    async def _apply(self, change: BookChange, conn: Connection, writer: EventWriter) -> None:
         now = int(self._clock.time())
         owner = change.owner_user_id
         locked = await conn.fetch(SQL_LOCK_ENTRIES, owner, [entry.user_id for entry in change.entries])
-        was = {row["contact_user_id"]: _decisive(row) for row in locked if row["owner_user_id"] == owner}
+        was = {row["contact_user_id"]: decisive(row) for row in locked if row["owner_user_id"] == owner}
         if was != change.was:
             raise _BookMovedError
         if change.listing:
