@@ -91,6 +91,39 @@ CREATE TABLE contacts (
 
 CREATE INDEX contacts_listed ON contacts (owner_user_id, contact_user_id) WHERE listed;
 
+-- Phone numbers without an account that an account has in its address book.
+CREATE TABLE saved_contacts (
+    owner_user_id bigint NOT NULL,
+    phone text COLLATE "C" NOT NULL,
+    first_name text NOT NULL,
+    last_name text NOT NULL,
+    date integer NOT NULL,
+    PRIMARY KEY (owner_user_id, phone)
+) PARTITION BY HASH (owner_user_id);
+-- telesrv:partitions saved_contacts
+
+-- The same by phone number: who has it.
+CREATE TABLE saved_phones (
+    phone text COLLATE "C" NOT NULL,
+    owner_user_id bigint NOT NULL,
+    PRIMARY KEY (phone, owner_user_id)
+) PARTITION BY HASH (phone);
+-- telesrv:partitions saved_phones
+
+-- Accounts that signed up and of which those who have their number have not all been told. Few rows, for a short time.
+-- last_pass: all have been looked at once. quiet: the contact is there, but no message tells of it.
+CREATE TABLE sign_ups (
+    user_id bigint NOT NULL PRIMARY KEY,
+    phone text NOT NULL,
+    quiet boolean NOT NULL,
+    after_user_id bigint NOT NULL DEFAULT 0,
+    last_pass boolean NOT NULL DEFAULT false,
+    created_at bigint NOT NULL,
+    due_at bigint NOT NULL
+);
+
+CREATE INDEX sign_ups_due ON sign_ups (due_at);
+
 CREATE TABLE contact_blocks (
     owner_user_id bigint NOT NULL,
     peer_type smallint NOT NULL,

@@ -16,6 +16,8 @@ class ActionKind(IntEnum):
     """The message that it replies to was pinned."""
     SET_TTL = 2
     """period_s holds for new messages from now on; 0: they are kept."""
+    CONTACT_SIGN_UP = 3
+    """The author has signed up with a phone number of the owner's address book."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,17 @@ class Contact:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedContact:
+    """A phone number without an account, by the names that an address book has for it."""
+
+    phone: str
+    first_name: str
+    last_name: str
+    date: int
+    """When it was saved."""
+
+
+@dataclass(frozen=True, slots=True)
 class UserView:
     """All that an answer to one viewer may need of one account, read in one batch."""
 

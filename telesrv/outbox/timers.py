@@ -1,4 +1,5 @@
-"""What happens by itself at its time: scheduled messages are sent, expired ones deleted, new ones indexed.
+"""What happens by itself at its time: scheduled messages are sent, expired ones deleted, new ones indexed,
+and new accounts told of to those who have their phone numbers.
 
 Guarantees: each happens once, by whichever process comes first, soon after its time as long as one lives;
 the store's leases see to that. Concurrency: one task for each kind. Lifecycle: `start`, then `stop`, which
@@ -28,6 +29,7 @@ class Timers:
         self._begin("scheduled messages", self._store.scheduled.dispatch_due)
         self._begin("expired messages", self._store.ttl.expire)
         self._begin("search index", self._store.search.index_due)
+        self._begin("contacts that signed up", self._store.sign_ups.tell_due)
 
     async def stop(self) -> None:
         """Lets the turns under way end, and ends the tasks."""

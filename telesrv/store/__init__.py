@@ -49,11 +49,13 @@ from telesrv.store.profiles import ProfileStore
 from telesrv.store.purge import PurgeStore
 from telesrv.store.receipts import ReadWriter
 from telesrv.store.redis import Redis
+from telesrv.store.saved_contacts import SavedContactStore
 from telesrv.store.scheduled import ScheduledStore
 from telesrv.store.search import SearchStore
 from telesrv.store.secrets import server_secret
 from telesrv.store.send import BatchWriter, outcome_name
 from telesrv.store.session_registry import SessionRegistry
+from telesrv.store.sign_ups import SignUpStore
 from telesrv.store.signals import Signals
 from telesrv.store.top_peers import TopPeerStore
 from telesrv.store.ttl import TtlStore
@@ -161,7 +163,9 @@ class Store:
         self.drafts = DraftStore(pool, self.events, clock)
         self.unread_marks = UnreadMarkStore(pool, self.events, clock)
         self.top_peers = TopPeerStore(pool, clock)
-        self.contacts = ContactStore(pool, self.events, self.limits, self.users, clock)
+        self.saved_contacts = SavedContactStore(pool, clock)
+        self.contacts = ContactStore(pool, self.events, self.limits, self.users, self.saved_contacts, clock)
+        self.sign_ups = SignUpStore(pool, self.contacts, self.users, self.notify, clock)
         self.blocks = BlockStore(pool, self.events, self.users, clock)
         self.compat = CompatStore(pool, clock)
 

@@ -47,6 +47,10 @@ INSERT INTO users (user_id, phone, first_name, last_name, created_at)
 VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
 RETURNING {USER_COLUMNS}
 """
+# Notes that those who have the number of a new account are to be told.
+SQL_BEGIN_TELLING: Final = """
+INSERT INTO sign_ups (user_id, phone, quiet, created_at, due_at) VALUES ($1, $2, $3, $4, $4)
+"""
 # Locks one account that still exists.
 SQL_LOCK: Final = f"""
 SELECT {USER_COLUMNS} FROM users WHERE user_id = $1 AND NOT deleted FOR UPDATE
@@ -141,8 +145,13 @@ class AccountStore:
         """Returns the account that has *username*, in any case."""
         return await self._user(await self._pool.fetchval(SQL_USERNAME, username_key(username)))
 
-    async def sign_up(self, phone: str, first_name: str, last_name: str = "") -> User:
+    async def sign_up(self, phone: str, first_name: str, last_name: str = "", *, quiet: bool = False) -> User:
         """Makes the account of *phone*; its log begins with a noop, so that its pts is 1.
+
+        Whoever has saved the number gets the account as a contact soon (`SignUpStore`).
+
+        Args:
+            quiet: no message tells them of it.
 
         Raises:
             PhoneOccupied: the number has an account; nothing was written.
@@ -158,6 +167,7 @@ class AccountStore:
                     continue
                 if await conn.fetchval(SQL_TAKE_PHONE, phone, user_id) is None:
                     raise PhoneOccupied
+                await conn.execute(SQL_BEGIN_TELLING, user_id, phone, quiet, now)
                 await self._events.begin(conn, user_id, now)
             return user_from_row(row)
 

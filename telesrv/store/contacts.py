@@ -9,7 +9,8 @@ other devices, or the other side's, must hear of is in their log in the same tra
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from telesrv.clock import Clock
@@ -26,13 +27,14 @@ from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
-from telesrv.domain.users import Contact, ImportOutcome
+from telesrv.domain.users import Contact, ImportOutcome, SavedContact
 from telesrv.store.action_bars import SQL_BLOCKED_USERS, shows_phone
 from telesrv.store.boxes import entities_to_json
 from telesrv.store.contact_entries import MAX_NAMED, BookChange, Entry, decisive
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore
 from telesrv.store.pool import Connection, Pool, to_json
+from telesrv.store.saved_contacts import SavedContactStore
 from telesrv.store.users import SQL_KNOWN, UserStore, contact_from_row, phone_rules
 
 Contacts: TypeAlias = list[Contact]
@@ -130,6 +132,18 @@ WHERE owner_user_id = $1 AND listed AND contact_user_id = ANY($2::bigint[])
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A number that an owner had saved has an account now."""
+
+    user_id: int
+    saved: SavedContact
+    body: Callable[[Connection, EventWriter], Awaitable[None]]
+    """What is written before the contact, in its transaction."""
+    messages: int
+    """How many messages to the owner that makes."""
+
+
 class _BookMovedError(Exception):
     """One of the two changed its address book between our look and our lock; look again."""
 
@@ -138,12 +152,19 @@ class ContactStore:
     """Address books, and search among accounts."""
 
     def __init__(
-        self, pool: Pool, events: EventLog, limits: LimitStore, users: UserStore, clock: Clock
+        self,
+        pool: Pool,
+        events: EventLog,
+        limits: LimitStore,
+        users: UserStore,
+        saved: SavedContactStore,
+        clock: Clock,
     ) -> None:
         self._pool = pool
         self._events = events
         self._limits = limits
         self._users = users
+        self._saved = saved
         self._clock = clock
 
     async def import_(
@@ -154,7 +175,8 @@ class ContactStore:
         auth_key_id: int = 0,
         session_id: int = 0,
     ) -> ImportOutcome:
-        """Adds those who have an account; the owner's number becomes visible to them.
+        """Adds those who have an account; the owner's number becomes visible to them. The other numbers are
+        saved, so that the owner is told when they sign up.
 
         Who has an account is told, but about a bounded number of phone numbers a day, and of nobody whose
         privacy rules keep them from being found by their number.
@@ -179,9 +201,13 @@ class ContactStore:
         room = MAX_CONTACTS - int(await self._pool.fetchval(SQL_COUNT, owner_user_id))
         found: dict[int, Entry] = {}
         imported: list[tuple[int, int]] = []
+        unknown: dict[str, tuple[str, str]] = {}
         for phone, (client_id, _, first_name, last_name) in zip(phones, entries, strict=False):
             user_id = None if phone is None else owners.get(phone)
-            if phone is None or user_id is None or user_id not in findable:
+            if phone is None or user_id == owner_user_id:
+                continue
+            if user_id is None or user_id not in findable:
+                unknown[phone] = (first_name, last_name)
                 continue
             if user_id not in found and len(found) >= room:
                 retry.append(client_id)
@@ -190,6 +216,7 @@ class ContactStore:
             imported.append((user_id, client_id))
         if found:
             await self._list(owner_user_id, list(found.values()), auth_key_id, session_id)
+        await self._saved.imported(owner_user_id, unknown, [entry.phone for entry in found.values()])
         return ImportOutcome(tuple(imported), tuple(retry))
 
     async def add(
@@ -220,6 +247,25 @@ class ContactStore:
         entities = to_json(entities_to_json(note_entities)) if note else None
         entry = Entry(user_id, first_name, last_name, "", share_phone, note, entities)
         await self._list(owner_user_id, [entry], auth_key_id, session_id)
+
+    async def join(self, owner_user_id: int, joined: Joined) -> bool:
+        """Makes a saved number that has an account now a contact, by the names that it was saved under; by
+        those that it has when it is a contact already.
+
+        Returns:
+            False, and nothing is written, when the address book is full.
+        Raises:
+            Whatever *body* raises, with nothing written.
+        """
+        saved = joined.saved
+        entry = Entry(joined.user_id, saved.first_name, saved.last_name, saved.phone, share_phone=False)
+        known = (await self._known(owner_user_id, [entry])).get(joined.user_id)
+        if known is not None and known["listed"]:
+            entry = replace(entry, first_name=known["first_name"], last_name=known["last_name"])
+        elif await self._pool.fetchval(SQL_COUNT, owner_user_id) >= MAX_CONTACTS:
+            return False
+        await self._write(owner_user_id, [entry], True, 0, 0, joined)
+        return True
 
     async def delete(
         self, owner_user_id: int, user_ids: Collection[int], *, auth_key_id: int = 0, session_id: int = 0
@@ -321,14 +367,27 @@ class ContactStore:
         return {row["contact_user_id"]: row for row in rows}
 
     async def _write(
-        self, owner_user_id: int, entries: Sequence[Entry], listing: bool, auth_key_id: int, session_id: int
+        self,
+        owner_user_id: int,
+        entries: Sequence[Entry],
+        listing: bool,
+        auth_key_id: int,
+        session_id: int,
+        joined: Joined | None = None,
     ) -> None:
         """Lists or unlists; the other side hears of it only when a mutual contact begins or ends."""
+        messages = [owner_user_id] * (joined.messages if joined else 0)
         for _ in range(TRIES):
             known = await self._known(owner_user_id, entries)
             change = BookChange(owner_user_id, entries, listing, known, auth_key_id, session_id)
+
+            async def body(conn: Connection, writer: EventWriter, change: BookChange = change) -> None:
+                if joined is not None:
+                    await joined.body(conn, writer)
+                await self._apply(change, conn, writer)
+
             try:
-                await self._events.transact(change.writers, lambda *args, c=change: self._apply(c, *args))
+                await self._events.transact([*change.writers, *messages], body, box_ids=messages)
             except _BookMovedError:
                 continue
             return

@@ -175,15 +175,16 @@ class NotifyStore:
         await self._pool.execute(SQL_SET, owner, *key, reactions_to_json(settings))
 
     async def sign_ups_silent(self, owner: int) -> bool:
-        """Tells whether the owner is told nothing of contacts that sign up; so it is until they want to be.
+        """Tells whether the owner is told of contacts that sign up silently only: by a message in the chat,
+        without a notification.
 
         *Spec: account.getContactSignUpNotification*
         """
         found = await self._pool.fetchval(SQL_GET, owner, *_key(NotifyTarget(NotifyScope.CONTACT_SIGN_UP)))
-        return True if found is None else bool(found["silent"])
+        return found is not None and bool(found["silent"])
 
     async def set_sign_ups_silent(self, owner: int, silent: bool) -> None:
-        """Sets whether the owner is told nothing of contacts that sign up.
+        """Sets whether the owner is told of contacts that sign up silently only.
 
         *Spec: account.setContactSignUpNotification*
         """

@@ -17,6 +17,7 @@ from typing import Final
 from telesrv.clock import Clock
 from telesrv.domain.updates import bucket_of
 from telesrv.store.pool import Connection, Pool, Record
+from telesrv.store.saved_contacts import drop_some
 
 BATCH: Final = 1_000
 """How many rows one transaction deletes: a few hundredths of a second."""
@@ -64,6 +65,7 @@ OWNED: Final[dict[str, tuple[str, ...]]] = {
     "top_peer_resets": ("owner_user_id", *_PEER),
     "history_ttl": ("bucket", "owner_user_id", *_PEER),
     "default_history_ttl": ("owner_user_id",),
+    "saved_contacts": ("owner_user_id", "phone"),
     "contacts": ("owner_user_id", "contact_user_id"),
     "contact_blocks": ("owner_user_id", *_PEER),
     "notify_settings": ("owner_user_id", "scope", *_PEER),
@@ -82,6 +84,8 @@ KEPT: Final = {
     "authorizations": "logged out when the account was deleted",
     "update_states": "logged out when the account was deleted",
     "account_deletions": "says what is still to be done",
+    "saved_phones": "goes with saved_contacts",
+    "sign_ups": "ends by itself when the account is gone",
 }
 """The other tables that name accounts, and why nothing is purged from them."""
 
@@ -121,6 +125,8 @@ class PurgeStore:
         async with self._pool.transaction() as conn:
             if await conn.fetchval(SQL_LOCK_DELETION, user_id) is None:
                 return False
+            if await drop_some(conn, user_id, batch):
+                return True
             for table in OWNED:
                 if await self._delete(conn, table, user_id, batch):
                     return True

@@ -81,8 +81,10 @@ async def follower(device: Device, everybody: list[Device]) -> Follower:
     replica.known = Known()
     book = (await device.call(functions.contacts.GetContacts(hash=0))).contacts
     replica.known.contacts = {entry.user_id: entry.mutual for entry in book}
-    # Of others one hears in passing only, and of their changes not at all.
-    told_of = {device.user_id, *replica.read_inbox, *replica.known.contacts}
+    # Of others one hears in passing only, and of their changes not at all; of a chat that another device
+    # began and emptied while one was away, nothing.
+    chats = {message.peer_id.user_id for message in replica.messages.values()}
+    told_of = {device.user_id, *chats, *replica.known.contacts}
     replica.names = {user_id: name for user_id, name in replica.names.items() if user_id in told_of}
     for other in everybody:
         peer = device.peer(other)

@@ -27,7 +27,7 @@ from telesrv.domain.users import ClientInfo, User
 from telesrv.rpc import Dispatcher, RpcConfig
 from telesrv.rpc.pushes import Push
 from telesrv.store import Store, StoreConfig
-from telesrv.tl import functions
+from telesrv.tl import functions, types
 from tests.model.actions import CODE, REFUSALS, WEIGHTS, ChangePhone, Chooser
 from tests.model.followers import Follower, compared_all, follower
 from tests.rpc.arranged import differing
@@ -111,7 +111,7 @@ class World:
         self.log: list[str] = []
         self.done: dict[str, int] = {}
         self._keys = count(101)
-        self._numbers = count()
+        self._next_phone = 15_550_000
         self.steps = 0
         self._calls = 0
         self._connection = connection
@@ -136,8 +136,9 @@ class World:
         return [*self.everybody, *self.gone]
 
     async def _sign_up(self) -> User:
-        number = next(self._numbers)
-        return await self.servers[0].store.accounts.sign_up(str(15_550_000 + number), f"Name {number}")
+        phone = self._next_phone
+        self._next_phone += 1
+        return await self.servers[0].store.accounts.sign_up(str(phone), f"Name {phone % 10}")
 
     async def _log_in(self, user: User, server: Server) -> Device:
         key = next(self._keys)
@@ -286,10 +287,26 @@ class World:
         del self.told[leaving.user_id], self.asked[leaving.user_id]
         calls = [self._call() for _ in range(self.choose.randrange(4))]
         await asyncio.gather(leaving.call(functions.account.DeleteAccount(reason="")), *calls)
+        await asyncio.gather(*(self._save_next_number(device) for device in self.everybody if self._flag()))
         user = await self._sign_up()
         devices = [await self._log_in(user, server) for server in self.servers]
         self.everybody.append(devices[0])
         await self._begin(devices)
+        calls = [self._call() for _ in range(self.choose.randrange(4))]
+        told, *_ = await asyncio.gather(self._tell_of_sign_ups(), *calls)
+        self.done["told of a sign-up"] = self.done.get("told of a sign-up", 0) + told
+
+    async def _tell_of_sign_ups(self) -> int:
+        return sum(await asyncio.gather(*(server.store.sign_ups.tell_due() for server in self.servers)))
+
+    async def _save_next_number(self, device: Device) -> None:
+        """Has an account save the number of whoever signs up next."""
+        self._note(f"{device.user_id} saves the next number")
+        contact = types.InputPhoneContact(
+            client_id=1, phone=str(self._next_phone), first_name="Somebody", last_name="new"
+        )
+        with suppress(Refused):  # it asked about too many numbers today
+            await device.call(functions.contacts.ImportContacts(contacts=[contact]))
 
     async def _recover(self) -> None:
         """Lets what was broken off come to an end, and its reservations be filled."""
@@ -319,6 +336,7 @@ class World:
         stores = [server.store for server in self.servers]
         await asyncio.gather(*(store.scheduled.dispatch_due() for store in stores))
         await asyncio.gather(*(store.ttl.expire() for store in stores))
+        await self._tell_of_sign_ups()
         for device in self.gone:
             await asyncio.gather(*(store.purge.step(device.user_id) for store in stores))
 

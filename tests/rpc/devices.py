@@ -105,12 +105,15 @@ class Device:
             functions.auth.SignIn(phone_number=phone, phone_code_hash=code_hash, phone_code=code)
         )
 
-    async def sign_up(self, phone: str, first_name: str = "Ada", last_name: str = "") -> None:
+    async def sign_up(
+        self, phone: str, first_name: str = "Ada", last_name: str = "", quiet: bool = False
+    ) -> None:
         """Makes the account of the number through the whole login."""
         sent = await self.send_code(phone)
         await self.sign_in(phone, sent.phone_code_hash, self.server.outbox.sent[-1][1])
         await self.call(
             functions.auth.SignUp(
+                no_joined_notifications=quiet,
                 phone_number=phone,
                 phone_code_hash=sent.phone_code_hash,
                 first_name=first_name,

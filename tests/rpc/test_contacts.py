@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, access_hash
+from telesrv.domain.updates import EventKind
 from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.rpc.handlers.contacts import CHANGES_PER_MINUTE
 from telesrv.tl import functions, types
@@ -45,12 +46,28 @@ async def test_an_import_finds_accounts_and_shows_them_by_the_owners_names(serve
     assert (user.first_name, user.last_name, user.contact, user.phone) == ("Bobby", "B.", True, phone)
     book = await ada.call(functions.contacts.GetContacts(hash=0))
     assert book.contacts == [types.Contact(user_id=bob.user_id, mutual=False)]
+    assert book.saved_count == 1
     assert isinstance(
-        await ada.call(functions.contacts.GetContacts(hash=list_hash([0, bob.user_id]))),
+        await ada.call(functions.contacts.GetContacts(hash=list_hash([1, bob.user_id]))),
         types.contacts.ContactsNotModified,
     )
     [statuses] = await ada.call(functions.contacts.GetStatuses())
     assert statuses.user_id == bob.user_id
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+async def test_who_signs_up_says_whether_address_books_get_a_message(server: Server, quiet: bool) -> None:
+    ada, _ = await server.account("Ada")
+    phone = server.phone()
+    await ada.call(functions.contacts.ImportContacts(contacts=[entry(1, phone)]))
+    bob = await server.device()
+    await bob.sign_up(phone, "Bob", quiet=quiet)
+    assert await server.store.sign_ups.tell_due() == 1
+    [user] = (await ada.call(functions.contacts.GetContacts(hash=0))).users
+    assert user.first_name == "Bobby"
+    [_, *rest] = [event.kind for event in (await server.store.updates.difference(ada.user_id, 0)).events]
+    told = [EventKind.CONTACTS_RESET, EventKind.PEER_SETTINGS]
+    assert rest == (told if quiet else [EventKind.NEW_MESSAGE, *told])
 
 
 async def test_a_long_import_is_cut(server: Server) -> None:

@@ -164,7 +164,7 @@ async def test_what_one_is_told_of_reactions_and_of_contacts_is_kept(server: Ser
     ada, bob = await server.account("Ada"), await server.account("Bob")
     usual = await ada.call(a.GetReactionsNotifySettings())
     assert (usual.sound, usual.show_previews) == (DEFAULT, True)
-    assert await ada.call(a.GetContactSignUpNotification()) is True
+    assert await ada.call(a.GetContactSignUpNotification()) is False
     before = await ada.pts()
     settings = types.ReactionsNotifySettings(
         messages_notify_from=types.ReactionNotificationsFromAll(),
@@ -173,14 +173,14 @@ async def test_what_one_is_told_of_reactions_and_of_contacts_is_kept(server: Ser
         show_previews=False,
     )
     assert await ada.call(a.SetReactionsNotifySettings(settings=settings)) == settings
-    assert await ada.call(a.SetContactSignUpNotification(silent=False)) is True
+    assert await ada.call(a.SetContactSignUpNotification(silent=True)) is True
     second = await server.device(ada.user)
     await ada.call(a.ResetNotifySettings())
     for device in (ada, second):
         assert await device.call(a.GetReactionsNotifySettings()) == settings
-        assert await device.call(a.GetContactSignUpNotification()) is False
+        assert await device.call(a.GetContactSignUpNotification()) is True
     assert await bob.call(a.GetReactionsNotifySettings()) == usual
-    assert await bob.call(a.GetContactSignUpNotification()) is True
+    assert await bob.call(a.GetContactSignUpNotification()) is False
     for sound in (types.NotificationSoundRingtone(id=5), types.NotificationSoundLocal(title="\0", data="")):
         wrong = types.ReactionsNotifySettings(sound=sound, show_previews=True)
         with pytest.raises(Refused, match="400 SETTINGS_INVALID"):

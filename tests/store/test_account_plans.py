@@ -16,6 +16,8 @@ from telesrv.store import (
     presence,
     privacy,
     profiles,
+    saved_contacts,
+    sign_ups,
     users,
 )
 
@@ -63,6 +65,12 @@ ONE_OWNER = [
     (profiles.SQL_SET_PHONE, [7, ""]),
     (users.SQL_KNOWN_TO, [7, 10]),
     (users.SQL_NEWEST_PEERS, [7, 10]),
+    (saved_contacts.SQL_SAVED, [7, 10]),
+    (saved_contacts.SQL_SAVED_OF, [7, ["1", "2"]]),
+    (saved_contacts.SQL_COUNT, [7]),
+    (saved_contacts.SQL_FORGET, [7, ["1", "2"]]),
+    (saved_contacts.SQL_TAKE, [7, "1", "", ""]),
+    (sign_ups.SQL_OWNERS, ["1", 7, 10]),
     (deletion.SQL_DELETE, [7]),
     (deletion.SQL_FORGET_RULES, [7]),
     (deletion.SQL_FORGET_NOTIFY, [7]),
@@ -92,6 +100,10 @@ SEVERAL = [
     (contacts.SQL_SEARCH_USERNAMES, ["ab", 5]),
     (accounts.SQL_FREE_KEYS, [[7, 8], 9]),
     (accounts.SQL_CLEAR_DEVICES, [[7, 8], 9]),
+    (saved_contacts.SQL_FORGET_NOTES, [7, ["1", "2"]]),
+    (sign_ups.SQL_DUE, [5, 10]),
+    (sign_ups.SQL_LEASE, [7, 5, 6]),
+    (sign_ups.SQL_ADVANCE, [7, 5, 6, True, 7]),
     (auth_keys.SQL_EXPIRED, [1, 2]),
     (auth_keys.SQL_PURGE, [[7, 8], 1]),
 ]

@@ -69,6 +69,10 @@ async def live(server: Server, ada: Device, others: list[Device]) -> None:
         settings = t.InputPeerNotifySettings(silent=True)
         await ada.call(f.account.UpdateNotifySettings(peer=t.InputNotifyPeer(peer=there), settings=settings))
         await ada.call(f.messages.SetHistoryTTL(peer=there, period=86_400))
+        unknown = t.InputPhoneContact(
+            client_id=1, phone=f"1777{other.user_id}"[:12], first_name="N", last_name=""
+        )
+        await ada.call(f.contacts.ImportContacts(contacts=[unknown]))
         await ada.call(f.contacts.ResetTopPeerRating(category=t.TopPeerCategoryCorrespondents(), peer=there))
     await ada.call(f.messages.SetDefaultHistoryTTL(period=86_400))
     await ada.call(f.contacts.Block(id=ada.peer(others[0])))

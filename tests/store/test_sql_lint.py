@@ -23,6 +23,8 @@ OWNERS = {
     "top_peer_resets": "owner_user_id",
     "contact_blocks": "owner_user_id",
     "contacts": "owner_user_id",
+    "saved_contacts": "owner_user_id",
+    "saved_phones": "phone",
     "user_update_events": "user_id",
     "update_marks": "user_id",
     "users": "user_id",

@@ -61,6 +61,8 @@ def action_to_tl(action: Action) -> types.TypeMessageAction:
     """
     if action.kind is ActionKind.PIN_MESSAGE:
         return types.MessageActionPinMessage()
+    if action.kind is ActionKind.CONTACT_SIGN_UP:
+        return types.MessageActionContactSignUp()
     return types.MessageActionSetMessagesTTL(
         period=action.period_s, auto_setting_from=action.auto_user_id or None
     )

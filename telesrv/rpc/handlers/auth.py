@@ -118,7 +118,9 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
 
 @handler(functions.auth.SignUp, before_login=True)
 async def sign_up(ctx: Context, request: functions.auth.SignUp) -> types.auth.Authorization:
-    """Makes the account of a number whose code was right a moment ago, and logs the device in."""
+    """Makes the account of a number whose code was right a moment ago, and logs the device in. Who has the
+    number in the address book is told, without a message if no_joined_notifications says so.
+    """
     phone = phone_of(request.phone_number)
     check_hash(request.phone_code_hash)
     first_name = fields.name(request.first_name, "FIRSTNAME_INVALID", required=True)
@@ -126,7 +128,8 @@ async def sign_up(ctx: Context, request: functions.auth.SignUp) -> types.auth.Au
     key_id, code_hash = ctx.caller.auth_key_id, request.phone_code_hash
     if not await ctx.store.codes.verified(phone, code_hash, key_id, now=ctx.now()):
         raise bad_request("PHONE_CODE_EXPIRED")
-    user = await ctx.store.accounts.sign_up(phone, first_name, last_name)
+    quiet = request.no_joined_notifications
+    user = await ctx.store.accounts.sign_up(phone, first_name, last_name, quiet=quiet)
     answer = await _log_in(ctx, user)
     await ctx.store.codes.consume(phone, code_hash, key_id, now=ctx.now())
     return answer

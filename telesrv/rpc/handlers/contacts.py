@@ -48,11 +48,12 @@ MAX_DELETE: Final = 1_000
 async def get_contacts(ctx: Context, request: functions.contacts.GetContacts) -> types.contacts.TypeContacts:
     """Answers the address book, or that it is as the client knows it."""
     entries = await ctx.store.contacts.list(ctx.user_id)
-    if request.hash and request.hash == _hash(entries):
+    saved = await ctx.store.saved_contacts.count(ctx.user_id)
+    if request.hash and request.hash == _hash(entries, saved):
         return types.contacts.ContactsNotModified()
     return types.contacts.Contacts(
         contacts=[types.Contact(user_id=e.contact_user_id, mutual=e.mutual) for e in entries],
-        saved_count=0,
+        saved_count=saved,
         users=await users_to_tl(ctx, (e.contact_user_id for e in entries)),
     )
 
@@ -81,7 +82,8 @@ async def get_statuses(
 async def import_contacts(
     ctx: Context, request: functions.contacts.ImportContacts
 ) -> types.contacts.ImportedContacts:
-    """Takes entries into the address book and answers which of them have an account.
+    """Takes entries into the address book and answers which of them have an account; the numbers that have
+    none are saved.
 
     At most 1,000 entries are looked at; the rest comes back in retry_contacts. Entries without a usable
     number or name are left out.
@@ -157,12 +159,13 @@ async def delete_contacts(ctx: Context, request: functions.contacts.DeleteContac
 
 @handler(functions.contacts.DeleteByPhones)
 async def delete_by_phones(ctx: Context, request: functions.contacts.DeleteByPhones) -> bool:
-    """Takes the entries with these phone numbers out of the address book."""
+    """Takes the entries with these phone numbers, with an account or without, out of the address book."""
     if len(request.phones) > MAX_DELETE:
         raise bad_request("LIMIT_INVALID")
     phones = {phone for text in request.phones if (phone := maybe_phone(text)) is not None}
     entries = await ctx.store.contacts.list(ctx.user_id)
     ids = [e.contact_user_id for e in entries if e.phone in phones]
+    await ctx.store.saved_contacts.forget(ctx.user_id, phones)
     if ids:
         await _count_change(ctx)
         await ctx.store.contacts.delete(ctx.user_id, ids)
@@ -183,8 +186,20 @@ async def update_contact_note(ctx: Context, request: functions.contacts.UpdateCo
 
 @handler(functions.contacts.ResetSaved)
 async def reset_saved(ctx: Context, request: functions.contacts.ResetSaved) -> bool:
-    """Forgets the numbers of an import that had no account: none of them is ever kept."""
+    """Forgets the numbers of imports that have no account: nobody tells the caller when they sign up."""
+    await ctx.store.saved_contacts.reset(ctx.user_id)
     return True
+
+
+@handler(functions.contacts.GetSaved)
+async def get_saved(ctx: Context, request: functions.contacts.GetSaved) -> list[types.SavedPhoneContact]:
+    """Answers the numbers of imports that have no account; no takeout session is asked for."""
+    return [
+        types.SavedPhoneContact(
+            phone=saved.phone, first_name=saved.first_name, last_name=saved.last_name, date=saved.date
+        )
+        for saved in await ctx.store.saved_contacts.list(ctx.user_id)
+    ]
 
 
 @handler(functions.contacts.Search)
@@ -287,9 +302,9 @@ async def _count_change(ctx: Context) -> None:
     await ctx.store.limits.hit("contacts:change", ctx.user_id, CHANGES_PER_MINUTE, 60)
 
 
-def _hash(entries: Sequence[Contact]) -> int:
-    """Returns the hash of an address book: how many are saved beside it (none), then the ids in order."""
-    return list_hash([0, *sorted(e.contact_user_id for e in entries)])
+def _hash(entries: Sequence[Contact], saved: int) -> int:
+    """Returns the hash of an address book: how many numbers are saved beside it, then the ids in order."""
+    return list_hash([saved, *sorted(e.contact_user_id for e in entries)])
 
 
 def _maybe_entry(contact: types.TypeInputContact) -> tuple[int, str, str, str] | None:

@@ -115,7 +115,7 @@ async def set_reactions_notify_settings(
 async def get_contact_sign_up_notification(
     ctx: Context, request: functions.account.GetContactSignUpNotification
 ) -> bool:
-    """Answers whether the caller is told nothing of contacts that sign up."""
+    """Answers whether contacts that sign up are told of by a silent message only."""
     return await ctx.store.notify.sign_ups_silent(ctx.user_id)
 
 
@@ -123,7 +123,7 @@ async def get_contact_sign_up_notification(
 async def set_contact_sign_up_notification(
     ctx: Context, request: functions.account.SetContactSignUpNotification
 ) -> bool:
-    """Sets whether the caller is told nothing of contacts that sign up."""
+    """Sets whether contacts that sign up are told of by a silent message only."""
     await ctx.store.limits.hit("account:notify", ctx.user_id, CHANGES_PER_HOUR, 3600)
     await ctx.store.notify.set_sign_ups_silent(ctx.user_id, request.silent)
     return True

@@ -117,7 +117,6 @@ _EMPTY: Final[dict[type[TLFunction], Callable[[], object]]] = {
     f.account.RegisterDevice: lambda: True,
     f.account.UnregisterDevice: lambda: True,
     f.aicompose.GetTones: lambda: t.aicompose.Tones(hash=0, tones=[], users=[]),
-    f.contacts.GetSaved: list,
     f.contacts.GetSponsoredPeers: t.contacts.SponsoredPeersEmpty,
     f.messages.ClearRecentReactions: lambda: True,
     f.messages.ClearRecentStickers: lambda: True,
