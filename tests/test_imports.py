@@ -34,7 +34,7 @@ LEAVES = {"config", "clock", "logs", "metrics"}
 
 PURE = {"tl", "mtproto", "domain"}
 
-WIRING = {"app", "worker", "supervisor", "__main__", "__init__"}
+WIRING = {"app", "worker", "worker_process", "supervisor", "__main__", "__init__"}
 
 
 def layer_of(path: Path) -> str:
