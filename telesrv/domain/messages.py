@@ -201,4 +201,3 @@ class HistoryPage:
 
     boxes: tuple[MessageBox, ...]
     total: int
-    offset_id_offset: int = 0

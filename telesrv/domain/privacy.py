@@ -54,7 +54,6 @@ class RuleKind(IntEnum):
     DISALLOW_ALL = 12
 
 
-NAMING: Final = frozenset({RuleKind.ALLOW_USERS, RuleKind.DISALLOW_USERS})
 GENERAL: Final = frozenset({RuleKind.ALLOW_ALL, RuleKind.DISALLOW_ALL})
 
 

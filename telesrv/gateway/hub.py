@@ -161,10 +161,6 @@ class SessionHub:
             actor.identified = False
             self._unindex_user(actor)
 
-    def logged_in(self, auth_key_id: int, user_id: int) -> None:
-        """Gives every session of the permanent key the account's updates from now on."""
-        self.noticed(auth_key_id, user_id)
-
     def log_out(self, auth_key_ids: Iterable[int]) -> None:
         """Takes the account from every session of these permanent keys, queued updates included."""
         for auth_key_id in auth_key_ids:
@@ -174,7 +170,9 @@ class SessionHub:
                 self._unindex_user(actor)
 
     def noticed(self, auth_key_id: int, user_id: int | None) -> None:
-        """Brings the sessions of a permanent key in line with the account that it has."""
+        """Brings the sessions of a permanent key in line with the account that it has: from now on they get
+        what is pushed to that one, and nothing of another.
+        """
         for actor in list(self._by_key.get(auth_key_id, ())):
             if actor.caller.user_id not in (None, user_id):
                 actor.forget_updates()

@@ -470,7 +470,7 @@ class Node:
             self._hub.bind_temp_key(header["temp"], header["perm"])
         elif what == "logged_in":
             self._store.accounts.forget(header["auth_key_id"])
-            self._hub.logged_in(header["auth_key_id"], header["user_id"])
+            self._hub.noticed(header["auth_key_id"], header["user_id"])
             if self._hub.has_sessions(header["user_id"]):
                 await self.user_entered(header["user_id"])
         elif what == "log_out":

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from gzip import compress as gzip_compress
 from typing import Final, NamedTuple
 
@@ -175,8 +175,3 @@ def maybe_gzip(data: bytes) -> bytes:
     head = bytes([length]) if length < _LONG_STRING else bytes([_LONG_STRING]) + length.to_bytes(3, "little")
     packed = _UINT32.pack(GZIP_PACKED) + head + stream
     return packed + bytes(-len(packed) % 4)
-
-
-def total_bytes(messages: Iterable[Message]) -> int:
-    """Returns the size of the messages inside a container, headers included."""
-    return sum(MESSAGE_HEADER_BYTES + len(message.body) for message in messages)

@@ -17,7 +17,6 @@ from telesrv.domain.ttl import PeriodInvalid
 BAD_REQUEST: Final = 400
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
-NOT_ACCEPTABLE: Final = 406
 FLOOD: Final = 420
 INTERNAL: Final = 500
 

@@ -259,10 +259,6 @@ class DialogStore:
         rows = await self._pool.fetch(SQL_FOR_PEERS, owner, peer.type, [peer.id])
         return rows[0]["folder_id"] if rows else 0
 
-    async def unread_total(self, owner: int) -> int:
-        """Returns how many messages the owner has not read."""
-        return int(await self._pool.fetchval(SQL_UNREAD_TOTAL, owner))
-
     async def _with_tops(self, owner: int, rows: Collection[Record], total: int) -> DialogPage:
         dialogs = tuple(_dialog(row) for row in rows)
         tops = [dialog.top_box_id for dialog in dialogs if dialog.top_box_id]

@@ -92,10 +92,6 @@ class SessionRegistry:
         now."""
         return bool(await self._redis.script("node_leave", [f"node:{node}", "nodes"], [node, holder]))
 
-    async def alive(self, node: int) -> bool:
-        """Tells whether a node shows that it lives."""
-        return bool(await self._redis.call(lambda: self._redis.client.exists(self._redis.key("node", node))))
-
     # Accounts
 
     async def enter_users(self, node: int, user_ids: Collection[int]) -> None:
@@ -188,12 +184,6 @@ class SessionRegistry:
             )
             owners += [None if value is None else int(value.split(b" ")[0]) for value in values]
         return owners
-
-    async def forget(self, sessions: Iterable[tuple[int, int]]) -> None:
-        """Forgets sessions that were destroyed."""
-        names = [self._redis.key("session", key_id, session_id) for key_id, session_id in sessions]
-        if names:
-            await self._redis.call(lambda: self._redis.client.unlink(*names))
 
     async def leave_state(
         self, node: int, states: Sequence[tuple[int, int, int, bytes]]

@@ -10,7 +10,7 @@ difference give the fresh state.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from telesrv.clock import Clock
@@ -31,10 +31,10 @@ from telesrv.domain.updates import (
 )
 from telesrv.store.boxes import SQL_GET, box_from_row, peer_of
 from telesrv.store.dialogs import SQL_UNREAD_TOTAL
-from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.events import EventLog
 from telesrv.store.ids import Ids
 from telesrv.store.marks import Marks
-from telesrv.store.pool import Connection, Pool, Record
+from telesrv.store.pool import Pool, Record
 from telesrv.store.signals import Signals
 from telesrv.store.unread import UnreadStore
 
@@ -61,10 +61,6 @@ SELECT pts, date FROM update_states WHERE auth_key_id = $1 AND user_id = $2
 SQL_SAVE_DEVICE: Final = """
 INSERT INTO update_states (auth_key_id, user_id, pts, date) VALUES ($1, $2, $3, $4)
 ON CONFLICT (auth_key_id, user_id) DO UPDATE SET pts = excluded.pts, date = excluded.date
-"""
-# Forgets a device.
-SQL_CLEAR_DEVICE: Final = """
-DELETE FROM update_states WHERE auth_key_id = $1
 """
 # Reads which pushes are owed to some accounts, by the session that gets none.
 SQL_OWED: Final = """
@@ -205,15 +201,6 @@ class UpdateStore:
             )
         )
 
-    async def append_all(self, events: Iterable[NewEvent]) -> list[Event]:
-        """Returns the events after all of them were committed together; as `append`."""
-        new = list(events)
-
-        async def body(_: Connection, writer: EventWriter) -> list[Event]:
-            return [writer.add(event) for event in new]
-
-        return await self._events.transact([event.user_id for event in new], body) if new else []
-
     async def device_state(self, auth_key_id: int, user_id: int) -> DeviceState | None:
         """Returns how far a device has come, None when that is not known."""
         row = await self._pool.fetchrow(SQL_DEVICE, auth_key_id, user_id)
@@ -222,10 +209,6 @@ class UpdateStore:
     async def save_device_state(self, auth_key_id: int, user_id: int, state: DeviceState) -> None:
         """Notes how far a device has come."""
         await self._pool.execute(SQL_SAVE_DEVICE, auth_key_id, user_id, state.pts, state.date)
-
-    async def clear_device_state(self, auth_key_id: int) -> None:
-        """Forgets a device, for every account; no account's log is touched."""
-        await self._pool.execute(SQL_CLEAR_DEVICE, auth_key_id)
 
     async def sweep(self) -> int:
         """Fills what dead writers left, in the log and behind; returns how many noops that took.

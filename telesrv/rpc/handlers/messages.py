@@ -183,7 +183,6 @@ async def get_history(ctx: Context, request: functions.messages.GetHistory) -> o
         return types.messages.Messages(messages=messages, topics=[], chats=[], users=users)
     return types.messages.MessagesSlice(
         count=page.total,
-        offset_id_offset=page.offset_id_offset or None,
         messages=messages,
         topics=[],
         chats=[],

@@ -101,7 +101,7 @@ async def _find(ctx: Context, asked: SearchRequest) -> Found:
         max_id=max(asked.max_id, 0),
         min_id=max(asked.min_id, 0),
     )
-    return Found(page.boxes, page.total, page.offset_id_offset)
+    return Found(page.boxes, page.total, 0)
 
 
 async def _pinned(ctx: Context, asked: SearchRequest, peer: Peer) -> Found:
