@@ -54,9 +54,14 @@ class Address(str):
 
     @property
     def reachable_host(self) -> str:
-        """An address by which clients of this machine reach the host: loopback where it is every
-        interface."""
-        return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(self.host, self.host)  # noqa: S104
+        """As of `reachable_host`."""
+        return reachable_host(self.host)
+
+
+def reachable_host(host: str) -> str:
+    """Returns an address by which clients of this machine reach a server that listens on *host*: loopback
+    where it listens on every interface."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 
 def _address(value: object) -> Address:
@@ -203,6 +208,16 @@ class Settings(BaseSettings):
         default=30.0, ge=1, le=86_400, description="after how long a claim of a dead worker is taken over"
     )
     outbox_workers: int = Field(default=2, ge=1, le=64, description="outbox workers of one process")
+
+    @property
+    def rsa_key_path(self) -> Path:
+        """Where the server's RSA key is, or is made at the first start."""
+        return self.rsa_key or self.data_dir / "server_rsa.pem"
+
+    @property
+    def public_key_path(self) -> Path:
+        """Where the server puts the public half of its key, for those who set clients up."""
+        return self.data_dir / "server_rsa.pub.pem"
 
     @classmethod
     def settings_customise_sources(

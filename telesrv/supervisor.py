@@ -13,7 +13,6 @@ import contextlib
 import os
 import signal
 import socket
-from typing import Final
 
 import structlog
 
@@ -22,18 +21,21 @@ from telesrv.config import ConfigError, Settings
 from telesrv.domain.errors import Unavailable
 from telesrv.health import HealthServer
 from telesrv.mtproto.rsa import load_or_generate_rsa_key
-from telesrv.platform import EmbeddedServers, Endpoints, PlatformError, connection_limit, migrate
+from telesrv.platform import (
+    EmbeddedServers,
+    Endpoints,
+    PlatformError,
+    connection_limit,
+    connections_each,
+    migrate,
+)
 from telesrv.platform.address import note_address
+from telesrv.platform.connections import FEWEST_CONNECTIONS, SPARE_CONNECTIONS
 from telesrv.platform.embedded import make_data_dir
 from telesrv.store.redis import Redis
-from telesrv.worker import rsa_key_path
 from telesrv.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
-
-_SPARE_CONNECTIONS: Final = 10
-"""Connections to PostgreSQL left for operators, health checks and migrations."""
-_FEWEST_CONNECTIONS: Final = 2
 
 
 class Supervisor:
@@ -118,8 +120,8 @@ class Supervisor:
     async def _connections_each(self, dsn: str) -> int:
         """Returns how many connections each worker may open: as set, or a fair part of what is allowed."""
         settings = self._settings
-        share = (await connection_limit(dsn) - _SPARE_CONNECTIONS) // settings.workers
-        if share < _FEWEST_CONNECTIONS:
+        share = connections_each(await connection_limit(dsn), settings.workers)
+        if share < FEWEST_CONNECTIONS:
             raise ConfigError(
                 f"TELESRV_WORKERS={settings.workers}: PostgreSQL allows too few connections for so many; "
                 "raise its max_connections, or start fewer workers"
@@ -143,7 +145,7 @@ class Supervisor:
             redis=url is None,
             postgres_settings={
                 "max_connections": str(
-                    2 * settings.workers * settings.postgres_max_conns + 2 * _SPARE_CONNECTIONS
+                    2 * settings.workers * settings.postgres_max_conns + 2 * SPARE_CONNECTIONS
                 )
             },
         )
@@ -188,7 +190,7 @@ async def _check_redis(url: str) -> None:
 
 def _provide_rsa_key(settings: Settings) -> None:
     """Has the server's key in its place, and its public half where clients are set up from."""
-    path = rsa_key_path(settings)
+    path = settings.rsa_key_path
     if settings.rsa_key is not None and not path.exists():
         raise ConfigError(
             f"TELESRV_RSA_KEY={path}: there is no such file, and none is made, as clients trust one key; "
@@ -198,7 +200,7 @@ def _provide_rsa_key(settings: Settings) -> None:
         key = load_or_generate_rsa_key(path)
     except ValueError as error:
         raise ConfigError(f"TELESRV_RSA_KEY={path}: {error}") from None
-    (settings.data_dir / "server_rsa.pub.pem").write_bytes(key.public_pem())
+    settings.public_key_path.write_bytes(key.public_pem())
 
 
 async def supervise(settings: Settings) -> None:

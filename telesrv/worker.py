@@ -15,7 +15,6 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
 import structlog
@@ -121,7 +120,7 @@ class Worker:
                 node=node,
                 limits=limits,
                 clock=clock,
-                rsa_keys=(load_private_pem(rsa_key_path(settings)),),
+                rsa_keys=(load_private_pem(settings.rsa_key_path),),
                 proxy_secret=_proxy_secret(settings),
                 executor=executor,
                 computations=asyncio.Semaphore(limits.max_pending_computations),
@@ -172,11 +171,6 @@ def rpc_config(settings: Settings) -> RpcConfig:
         port=settings.listen.port,
         code_webhook=None if webhook is None else webhook.get_secret_value(),
     )
-
-
-def rsa_key_path(settings: Settings) -> Path:
-    """Returns where the server's private key is."""
-    return settings.rsa_key or settings.data_dir / "server_rsa.pem"
 
 
 def _proxy_secret(settings: Settings) -> bytes | None:

@@ -17,7 +17,7 @@ import typer
 
 from telesrv.admin import config_check, outbox, pts, sessions, users, workers
 from telesrv.admin.output import Json, fail, group, print_json, print_table, when
-from telesrv.admin.stores import public_key_path, reachable, settings_or_fail, with_store
+from telesrv.admin.stores import public_key_path, settings_or_fail, with_store
 
 if TYPE_CHECKING:
     from telesrv.config import Settings
@@ -128,7 +128,9 @@ def _ip_address(host: str) -> str:
     """Returns *host* as an address; the client's files hold no names."""
     import ipaddress  # noqa: PLC0415
 
-    address = reachable(host)
+    from telesrv.config import reachable_host  # noqa: PLC0415
+
+    address = reachable_host(host)
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:

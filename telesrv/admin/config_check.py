@@ -33,10 +33,6 @@ LEAST_POSTGRES: Final = 150_000
 LEAST_REDIS: Final = (6, 2)
 LEAST_FILES: Final = 4096
 """Open files: a connection takes one."""
-SPARE_CONNECTIONS: Final = 10
-"""What the supervisor leaves to itself and to operators."""
-FEWEST_CONNECTIONS: Final = 2
-"""What a worker cannot do with less of."""
 WAIT_S: Final = 3.0
 _ELSEWHERE: Final = ("LOAD_", "TEST_")
 """Settings of other programs of this project."""
@@ -142,7 +138,7 @@ def _data_dir(settings: Settings, running: bool) -> Iterator[Finding]:
 def _key(settings: Settings) -> Iterator[Finding]:
     from telesrv.mtproto.rsa import load_private_pem  # noqa: PLC0415
 
-    path = settings.rsa_key or settings.data_dir / "server_rsa.pem"
+    path = settings.rsa_key_path
     try:
         key = load_private_pem(path)
     except FileNotFoundError:
@@ -195,6 +191,9 @@ async def _look_into_tables(connection: Any, settings: Settings) -> list[Finding
 
 
 async def _look_into_postgres(connection: Any, settings: Settings) -> Finding:
+    from telesrv.platform import connections_each  # noqa: PLC0415
+    from telesrv.platform.connections import FEWEST_CONNECTIONS  # noqa: PLC0415
+
     async def value(name: str) -> str:
         return str(await connection.fetchval("SELECT current_setting($1)", name))
 
@@ -211,7 +210,7 @@ async def _look_into_postgres(connection: Any, settings: Settings) -> Finding:
         return Finding("PostgreSQL", PROBLEM, "this user may not make tables in the database: GRANT CREATE")
     most = int(await value("max_connections")) - int(await value("superuser_reserved_connections"))
     schema = "with tables" if made else "empty; tables are made at the first start"
-    each = (most - SPARE_CONNECTIONS) // settings.workers
+    each = connections_each(most, settings.workers)
     if each < FEWEST_CONNECTIONS:
         return Finding(
             "PostgreSQL",

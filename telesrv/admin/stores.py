@@ -32,15 +32,10 @@ def settings_or_fail() -> Settings:
 
 def public_key_path(settings: Settings) -> Path:
     """Returns where the server has put its public key; ends the command when it never did."""
-    path = settings.data_dir / "server_rsa.pub.pem"
+    path = settings.public_key_path
     if not path.exists():
         fail(f"{path} is not there: start the server once (make run), or point TELESRV_DATA_DIR at its data")
     return path
-
-
-def reachable(host: str) -> str:
-    """Returns the address by which a client of this machine reaches a server that listens on *host*."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 
 def with_store(work: Callable[[Store], Awaitable[ResultT]]) -> ResultT:

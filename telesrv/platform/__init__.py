@@ -3,10 +3,11 @@
 A leaf: it imports `config` and `clock` at most, and `app`, `admin` and the tests may import it.
 """
 
+from telesrv.platform.connections import connection_limit, connections_each
 from telesrv.platform.embedded import EmbeddedServers, Endpoints, discover
 from telesrv.platform.errors import PlatformError
 from telesrv.platform.lock import DataDirInUse, DataDirLock
-from telesrv.platform.migrate import MigrationError, connection_limit, migrate
+from telesrv.platform.migrate import MigrationError, migrate
 from telesrv.platform.process import launcher
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MigrationError",
     "PlatformError",
     "connection_limit",
+    "connections_each",
     "discover",
     "launcher",
     "migrate",

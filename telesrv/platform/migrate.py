@@ -143,7 +143,7 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
         database is newer than the files.
     """
     migrations = load(directory)
-    connection = await _connect(dsn)
+    connection = await connect(dsn)
     try:
         partitions = await _prepare(connection, partitions)
         applied = [m.name for m in migrations if await _apply(connection, m, partitions)]
@@ -158,7 +158,12 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
     return Migrated(tuple(applied), partitions)
 
 
-async def _connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
+    """Returns a connection to the server of `dsn`.
+
+    Raises:
+        MigrationError: the server cannot be reached.
+    """
     try:
         return await asyncpg.connect(dsn, timeout=_CONNECT_S)
     except (OSError, ValueError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -216,21 +221,3 @@ async def _apply(
             migration.sha256,
         )
     return True
-
-
-async def connection_limit(dsn: str) -> int:
-    """How many connections ordinary users may have to the server of `dsn` at a time.
-
-    Raises:
-        MigrationError: the server cannot be reached.
-    """
-    connection = await _connect(dsn)
-    try:
-        return int(
-            await connection.fetchval(
-                "SELECT current_setting('max_connections')::int"
-                " - current_setting('superuser_reserved_connections')::int"
-            )
-        )
-    finally:
-        await connection.close()
