@@ -25,9 +25,9 @@ from telesrv.domain.messages import (
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
 from telesrv.store.committer import Committer
-from telesrv.store.pool import Pool, Record
+from telesrv.store.pages import page_around, page_size
+from telesrv.store.pool import Pool
 
-_MAX_ADD_OFFSET: Final = 100
 _MAX_BOX_IDS: Final = 1000
 
 # Reads a chat downward: boxes below $4 and above $5.
@@ -186,32 +186,27 @@ class MessageStore:
 
         *Spec: messages.getHistory; Offsets*
         """
-        limit = max(0, min(limit, MAX_PAGE))
-        add_offset = max(-_MAX_ADD_OFFSET, min(add_offset, _MAX_ADD_OFFSET))
-        chat = (owner, peer.type, peer.id)
+        chat = (owner, int(peer.type), peer.id)
         total = await self._pool.fetchval(SQL_COUNT, *chat) or 0
-        if limit == 0 or total == 0:
+        if page_size(limit) == 0 or total == 0:
             return HistoryPage((), total)
         anchor = MAX_ID
         if 0 < offset_id <= MAX_ID:
             anchor = offset_id
         elif 0 < offset_date <= MAX_ID:
             anchor = (await self._pool.fetchval(SQL_BEFORE_DATE, *chat, offset_date) or 0) + 1
-        upper = max_id if 0 < max_id <= MAX_ID else MAX_ID
-        lower = max(0, min(min_id, MAX_ID))
-        rows: list[Record] = []
-        if add_offset < 0 and anchor < upper:
-            skip = max(0, -add_offset - limit)
-            newer = await self._pool.fetch(
-                SQL_NEWER, *chat, upper, max(lower, anchor - 1), -add_offset - skip, skip
-            )
-            rows += reversed(newer)
-        below = limit + min(add_offset, 0)
-        if below > 0:
-            rows += await self._pool.fetch(
-                SQL_OLDER, *chat, min(upper, anchor), lower, below, max(add_offset, 0)
-            )
-        return HistoryPage(tuple(box_from_row(row) for row in rows), total)
+        boxes = await page_around(
+            self._pool,
+            SQL_OLDER,
+            SQL_NEWER,
+            chat,
+            anchor,
+            add_offset=add_offset,
+            limit=limit,
+            max_id=max_id,
+            min_id=min_id,
+        )
+        return HistoryPage(boxes, total)
 
     async def read(
         self,

@@ -21,11 +21,10 @@ from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.marks import Marks
+from telesrv.store.pages import page_around, page_size
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.service_messages import Told, add_service, reaches
 from telesrv.store.ttl import periods_of
-
-_MAX_ADD_OFFSET: Final = 100
 
 # Pins or unpins copies of messages; those that were so already are missing from the answer.
 SQL_PIN: Final = """
@@ -147,26 +146,21 @@ class PinnedMessageStore:
 
         *Spec: messages.search; Offsets*
         """
-        limit = max(0, min(limit, MAX_PAGE))
-        add_offset = max(-_MAX_ADD_OFFSET, min(add_offset, _MAX_ADD_OFFSET))
-        chat = (owner, peer.type, peer.id)
         total = await self.count(owner, peer)
-        if limit == 0 or total == 0:
+        if page_size(limit) == 0 or total == 0:
             return HistoryPage((), total)
-        anchor = offset_id if 0 < offset_id <= MAX_ID else MAX_ID
-        upper = max_id if 0 < max_id <= MAX_ID else MAX_ID
-        lower = max(0, min(min_id, MAX_ID))
-        rows: list[Record] = []
-        if add_offset < 0 and anchor < upper:
-            skip = max(0, -add_offset - limit)
-            above = max(lower, anchor - 1)
-            rows += reversed(await self._pool.fetch(SQL_NEWER, *chat, upper, above, -add_offset - skip, skip))
-        below = limit + min(add_offset, 0)
-        if below > 0:
-            rows += await self._pool.fetch(
-                SQL_OLDER, *chat, min(upper, anchor), lower, below, max(add_offset, 0)
-            )
-        return HistoryPage(tuple(box_from_row(row) for row in rows), total)
+        boxes = await page_around(
+            self._pool,
+            SQL_OLDER,
+            SQL_NEWER,
+            (owner, int(peer.type), peer.id),
+            offset_id if 0 < offset_id <= MAX_ID else MAX_ID,
+            add_offset=add_offset,
+            limit=limit,
+            max_id=max_id,
+            min_id=min_id,
+        )
+        return HistoryPage(boxes, total)
 
     async def _reaches(self, owner: int, peer: Peer) -> bool:
         if peer.type is not PeerType.USER or peer.id in (owner, SERVICE_USER_ID):
