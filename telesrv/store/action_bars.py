@@ -44,10 +44,6 @@ WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = ANY($3::bigint[])
 """
 
 
-class BarsMovedError(Exception):
-    """The owner's address book changed between our look and our lock; look again."""
-
-
 class ActionBarStore:
     """Closes action bars, and knows those that privacy rules change."""
 

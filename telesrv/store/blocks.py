@@ -10,22 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from telesrv.clock import Clock
 from telesrv.domain.contacts import MAX_BLOCKED_PAGE, action_bar
-from telesrv.domain.errors import PeerInvalid, Unavailable
+from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.action_bars import SQL_HIDE_BARS, BarsMovedError, depends_on_block, shows_phone
+from telesrv.store.action_bars import SQL_HIDE_BARS, depends_on_block, shows_phone
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.plans import PlanMovedError, until_settled
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.users import SQL_KNOWN, UserStore, phone_rules
 
 Blocked: TypeAlias = list[tuple[Peer, int]]
 """Peers, and when each was blocked."""
 
-TRIES: Final = 8
 MAX_TOGETHER: Final = 100
 """How many accounts one transaction blocks: each takes up to two events."""
 
@@ -145,7 +146,8 @@ class BlockStore:
         self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, auth_key_id: int, session_id: int
     ) -> bool:
         """Blocks or unblocks accounts, and tells of the action bars that change by it."""
-        for _ in range(TRIES):
+
+        async def attempt() -> bool:
             rules = await phone_rules(self._pool, owner_user_id)
             known = {
                 row["contact_user_id"]: row
@@ -154,11 +156,9 @@ class BlockStore:
             bars = {user_id for user_id in user_ids if depends_on_block(known.get(user_id), rules)}
             change = _Change(owner_user_id, user_ids, blocked, bars, auth_key_id, session_id)
             users = [owner_user_id] * (len(user_ids) + len(bars))
-            try:
-                return await self._events.transact(users, lambda *args, c=change: self._apply(c, *args))
-            except BarsMovedError:
-                continue
-        raise Unavailable("an address book that kept changing")
+            return await self._events.transact(users, partial(self._apply, change))
+
+        return await until_settled(attempt, "an address book")
 
     async def _apply(self, change: _Change, conn: Connection, writer: EventWriter) -> bool:
         now = int(self._clock.time())
@@ -169,7 +169,7 @@ class BlockStore:
         own = {row["contact_user_id"]: row for row in rows}
         rules = await phone_rules(conn, owner)
         if {user_id for user_id in user_ids if depends_on_block(own[user_id], rules)} != change.bars:
-            raise BarsMovedError
+            raise PlanMovedError
         if change.blocked:
             await conn.execute(SQL_KEEP_CHATS, owner, user_ids)
             kinds = [int(PeerType.USER)] * len(user_ids)

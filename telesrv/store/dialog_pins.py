@@ -19,8 +19,9 @@ from telesrv.domain.errors import DialogMissing, TooManyPinned
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import peer_of
-from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS, PlanMovedError, until_settled
+from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.plans import PlanMovedError, until_settled
 from telesrv.store.pool import Connection, Pool, Record
 
 # Reads where the pinned chats of an owner stand, and some others.
@@ -112,7 +113,7 @@ class DialogPinStore:
 
             return await self._events.transact([owner], body)
 
-        return await until_settled(attempt)
+        return await until_settled(attempt, "a list of chats")
 
     async def reorder(
         self,
@@ -158,7 +159,7 @@ class DialogPinStore:
 
             return await self._events.transact([owner], body)
 
-        return await until_settled(attempt)
+        return await until_settled(attempt, "a list of chats")
 
 
 def pinned_event(

@@ -13,8 +13,8 @@ from telesrv.domain.dialogs import ARCHIVE, MAIN
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import Event, EventKind, NewEvent
 from telesrv.store.dialog_pins import lock_places, pinned_event, read_places
-from telesrv.store.dialog_settings import until_settled
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.plans import until_settled
 from telesrv.store.pool import Connection, Pool
 
 # Moves chats to folders; a pin does not go along.
@@ -90,4 +90,4 @@ class FolderStore:
 
         if not peers or not set(folders.values()) <= {MAIN, ARCHIVE}:
             return []
-        return await until_settled(attempt)
+        return await until_settled(attempt, "a list of chats")

@@ -15,17 +15,15 @@ from functools import partial
 from typing import Any, Final
 
 from telesrv.clock import Clock
-from telesrv.domain.errors import Unavailable
 from telesrv.domain.peers import Peer
 from telesrv.domain.privacy import DEFAULTS, PrivacyKey, Rules, allows, rules_from_json, rules_to_json
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.action_bars import ActionBarStore, Bars, BarsMovedError
+from telesrv.store.action_bars import ActionBarStore, Bars
 from telesrv.store.contacts import SQL_LISTED
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.plans import PlanMovedError, until_settled
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.users import UserStore
-
-TRIES: Final = 8
 
 # Reads the rules of one key.
 SQL_GET: Final = """
@@ -87,7 +85,7 @@ class PrivacyStore:
             date = int(self._clock.time())
             bars = await self._action_bars.lock(conn, user_id, chats, before, rules) if chats else {}
             if bars.keys() != looked.keys():
-                raise BarsMovedError
+                raise PlanMovedError
             await conn.execute(SQL_SET, user_id, key, payload["rules"])
             own: list[tuple[EventKind, Peer | None, Mapping[str, Any]]] = [(EventKind.PRIVACY, None, payload)]
             own += [(EventKind.PEER_SETTINGS, Peer.user(other), bar) for other, bar in bars.items()]
@@ -106,15 +104,13 @@ class PrivacyStore:
             for other in others:
                 writer.add(NewEvent(other, KEPT_BY_CLIENTS[key], date, Peer.user(user_id)))
 
-        for _ in range(TRIES):
+        async def attempt() -> bool:
             looked = await self._action_bars.look(user_id, chats, before, rules) if chats else {}
             owners = [user_id] * (1 + len(looked)) + others
-            try:
-                await self._events.transact(owners, partial(body, looked=looked))
-            except BarsMovedError:
-                continue
+            await self._events.transact(owners, partial(body, looked=looked))
             return True
-        raise Unavailable("an address book that kept changing")
+
+        return await until_settled(attempt, "an address book")
 
     async def _concerned(self, user_id: int, key: PrivacyKey, before: Rules, after: Rules) -> list[int]:
         """Returns who has the account before their eyes and is allowed by one of the rules only."""
