@@ -16,12 +16,10 @@ class GatewayLimits:
     """Links that have not yet sent an authenticated message: the cheapest thing for a stranger to open."""
 
     max_half_open_per_ip: int = 1_200
-    """So that one address cannot take all half-open places; a NAT full of
-    clients that reconnect still fits."""
+    """So that one address cannot take all half-open places; a NAT whose clients reconnect still fits."""
 
     handshake_timeout_s: float = 60.0
-    """From accept to the first authenticated message; clients on slow
-    links need three round trips and pow."""
+    """From accept to the first authenticated message: slow links need three round trips and arithmetic."""
 
     idle_timeout_s: float = 600.0
     """A link that sent nothing for this long is gone: every known client pings at least each minute."""
@@ -55,8 +53,7 @@ class GatewayLimits:
     """Threads for key exchange arithmetic, which releases the interpreter lock."""
 
     max_pending_computations: int = 64
-    """Key exchanges waiting for a thread; at 6 ms each the last one
-    waits half a second. Others wait unread."""
+    """Key exchanges that wait for a thread: at 6 ms each the last waits half a second. Others stay unread."""
 
     remembered_outcomes: int = 256
     """Outcomes of finished requests kept for invokeAfterMsg, which names recent ones."""

@@ -1,14 +1,14 @@
 """This process among the others: its number, its sign of life, its sessions and accounts, and what it tells
 the rest.
 
-Guarantees: - A session has one owner. A client that reconnects to another process is handed over with its
-msg_id window and what it did
-  not acknowledge, when the owner lives; when it does not, the session begins anew above the mark of what it
-  has executed.
-- A push counts as delivered when every living process that holds sessions of the account has taken it. -
-What is told to sessions (log-in, log-out, a bound key) reaches those of every process before the call that
-caused it is
-  answered, or within `ALIVE_S` those of a process that hangs: it forgets what it knew when it comes back.
+Guarantees:
+- A session has one owner. A client that reconnects to another process is handed over with its msg_id window
+  and what it did not acknowledge, when the owner lives; when it does not, the session begins anew above the
+  mark of what it has executed.
+- A push counts as delivered when every living process that holds sessions of the account has taken it.
+- What is told to sessions (log-in, log-out, a bound key) reaches those of every process before the call that
+  caused it is answered, or within `ALIVE_S` those of a process that hangs: it forgets what it knew when it
+  comes back.
 - Redis losing its data costs a difference, not a message.
 
 Concurrency: one event loop. Lifecycle: `start` (number, sign of life, bus, greeting), `stop` (hands every

@@ -1,1 +1,3 @@
-"""The outbox: what pushes durable events to the sessions that are here."""
+"""What a process does by itself, beside serving clients: it pushes durable events to sessions, does what is
+due at a time, and looks after accounts that go offline or for good.
+"""

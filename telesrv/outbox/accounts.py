@@ -3,9 +3,8 @@
 Guarantees: an account whose last link ended without a word is offline within seconds, and those who may know
 are told: the last of the processes that hold sessions of it to miss a link does so. What Redis loses of that
 is made good by the end that every report of being online has. A deletion whose process died goes on, and what
-the account owned goes in batches, by every process in turn until nothing is left. Accounts
-that nobody used for as long as they themselves allow are deleted, looked for by one process of all about once
-an hour.
+the account owned goes in batches, by every process in turn until nothing is left. Accounts that nobody used
+for as long as they themselves allow are deleted, looked for by one process of all about once an hour.
 
 Concurrency: one task. Lifecycle: `start`, then `stop`, which ends it wherever it is: everything it does is
 found again.

@@ -2,9 +2,8 @@
 
 Guarantees: a period holds for both sides of a chat, with one event for each side whose period changed, and a
 service message that tells of it, which is the first to have that time; a message keeps the time that it was
-sent with. What has expired is deleted in batches of at most 1,000, each
-one transaction with its event, and once however many processes look: a copy that is gone is not deleted
-again.
+sent with. What has expired is deleted in batches of at most 1,000, each one transaction with its event, and
+once however many processes look: a copy that is gone is not deleted again.
 
 Concurrency: a chat is looked at by whoever leased its row (SKIP LOCKED, one bucket at a time); a holder that
 dies leaves it to the others after the lease. Every chat with a period is looked at once in that period, at
@@ -198,10 +197,10 @@ class TtlStore:
             )
 
         users = [side for side, _ in [*changing, *told]]
-        arranged = await self._events.transact(users, body, box_ids=[side for side, _ in told])
-        if not arranged.affected.pts_count and (owner, peer.id) in changing:
+        outcome = await self._events.transact(users, body, box_ids=[side for side, _ in told])
+        if not outcome.affected.pts_count and (owner, peer.id) in changing:
             raise NotModified
-        return arranged
+        return outcome
 
     async def default(self, owner: int) -> int:
         """Returns the period in seconds that chats which the account begins start with; 0: none."""

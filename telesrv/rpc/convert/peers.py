@@ -61,9 +61,8 @@ def user_of(
 def _user(user_id: int, access_hash: int, viewer_user_id: int, secret: bytes, error: str) -> Peer:
     peer = Peer.user(user_id)
     if user_id in (viewer_user_id, SERVICE_USER_ID):
-        return (
-            peer  # known to everybody; clients name the service by a hash of their own before they are told
-        )
+        # Known to everybody; clients name the service by a hash of their own before they are told.
+        return peer
     if user_id <= 0 or not access_hash_matches(secret, viewer_user_id, peer, access_hash):
         raise bad_request(error)
     return peer

@@ -199,11 +199,19 @@ def _account_deleted(event: Event, box: MessageBox | None, views: Views) -> list
     return gone
 
 
+def carrier(pts: int, pts_count: int) -> types.UpdateDeleteMessages:
+    """Returns a deletion of no message, which moves a client's pts and has no other effect.
+
+    Spec: Working with Updates.
+    """
+    return types.UpdateDeleteMessages(messages=[], pts=pts, pts_count=pts_count)
+
+
 def pushed_updates(
     event: Event, box: MessageBox | None, views: Mapping[int, UserView]
 ) -> list[types.TypeUpdate]:
     """Returns the updates that take a client from pts - pts_count to pts: beside those that TL gives no pts
-    stands a deletion of no message, which moves the pts and has no effect.
+    stands a carrier.
 
     Args: as of ``event_updates``.
 
@@ -212,8 +220,7 @@ def pushed_updates(
     updates = event_updates(event, box, views)
     if any(hasattr(update, "pts") for update in updates):
         return updates
-    carrier = types.UpdateDeleteMessages(messages=[], pts=event.pts, pts_count=event.pts_count)
-    return [*updates, carrier]
+    return [*updates, carrier(event.pts, event.pts_count)]
 
 
 def event_user_ids(event: Event, box: MessageBox | None) -> set[int]:

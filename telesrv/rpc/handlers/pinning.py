@@ -28,7 +28,7 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
     pinned = not request.unpin
-    arranged = await ctx.store.pinned_messages.pin(
+    changed = await ctx.store.pinned_messages.pin(
         ctx.user_id,
         peer,
         request.id,
@@ -42,10 +42,10 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
         pinned=pinned,
         peer=peer_to_tl(peer),
         messages=[request.id],
-        pts=arranged.affected.pts,
-        pts_count=arranged.affected.pts_count,
+        pts=changed.affected.pts,
+        pts_count=changed.affected.pts_count,
     )
-    return await updates_to_tl(ctx, [update, *service_to_tl(arranged.service)], [ctx.user_id, peer.id])
+    return await updates_to_tl(ctx, [update, *service_to_tl(changed.service)], [ctx.user_id, peer.id])
 
 
 @handler(functions.messages.UnpinAllMessages)

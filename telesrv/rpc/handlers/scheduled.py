@@ -19,6 +19,7 @@ from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
 from telesrv.rpc.convert.scheduled import scheduled_to_tl, scheduled_user_ids
+from telesrv.rpc.convert.updates import carrier
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import updates_to_tl, users_to_tl
@@ -123,19 +124,19 @@ async def _updates(
         if not message.waits:
             peer = peer_to_tl(message.peer)
             updates.append(types.UpdateDeleteScheduledMessages(peer=peer, messages=[message.scheduled_id]))
-        updates += carrier(one.event)
+        updates += _carriers(one.event)
     shown = set[int]().union(*(scheduled_user_ids(one.message) for one in scheduled))
     return await updates_to_tl(ctx, updates, shown)
 
 
-def carrier(event: Event | None) -> list[types.TypeUpdate]:
+def _carriers(event: Event | None) -> list[types.TypeUpdate]:
     """Returns what takes the caller's own client past an event whose updates have no pts.
 
     Spec: Working with Updates.
     """
     if event is None:
         return []
-    return [types.UpdateDeleteMessages(messages=[], pts=event.pts, pts_count=event.pts_count)]
+    return [carrier(event.pts, event.pts_count)]
 
 
 @handler(functions.messages.GetScheduledHistory)
@@ -198,7 +199,7 @@ async def send_scheduled_messages(ctx: Context, request: functions.messages.Send
                 sent_messages=None if one.sent is None else [one.sent.box.box_id],
             )
         )
-        updates += carrier(one.event)
+        updates += _carriers(one.event)
     shown = user_ids_of(one.sent.box for one in dispatched if one.sent is not None) | {peer.id}
     return await updates_to_tl(ctx, updates, shown)
 
@@ -222,7 +223,7 @@ async def delete_scheduled_messages(
     updates: list[types.TypeUpdate] = []
     if gone:
         updates.append(types.UpdateDeleteScheduledMessages(peer=peer_to_tl(peer), messages=list(gone)))
-    updates += carrier(event)
+    updates += _carriers(event)
     return await updates_to_tl(ctx, updates, [peer.id])
 
 

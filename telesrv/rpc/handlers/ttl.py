@@ -8,6 +8,7 @@ from __future__ import annotations
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import service_to_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl
+from telesrv.rpc.convert.updates import carrier
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import updates_to_tl
 from telesrv.tl import functions, types
@@ -24,16 +25,16 @@ async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTT
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
-    arranged = await ctx.store.ttl.set(
+    changed = await ctx.store.ttl.set(
         ctx.user_id, peer, request.period, date=ctx.now(), auth_key_id=key, session_id=session
     )
-    changed = arranged.affected
+    affected = changed.affected
     updates: list[types.TypeUpdate] = [
         types.UpdatePeerHistoryTTL(peer=peer_to_tl(peer), ttl_period=request.period or None)
     ]
-    if changed.pts_count:
-        updates.append(types.UpdateDeleteMessages(messages=[], pts=changed.pts, pts_count=changed.pts_count))
-    updates += service_to_tl(arranged.service)
+    if affected.pts_count:
+        updates.append(carrier(affected.pts, affected.pts_count))
+    updates += service_to_tl(changed.service)
     return await updates_to_tl(ctx, updates, [ctx.user_id, peer.id])
 
 
