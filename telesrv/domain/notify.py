@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from telesrv.domain.peers import Peer
 
@@ -83,6 +83,8 @@ class NotifyTarget:
     """Only for PEER."""
 
 
+FOR_EVER: Final = 2**31 - 1
+"""Until when a chat is muted that is muted for good."""
 DEFAULT: NotifySettings = NotifySettings()
 SCOPE_DEFAULT: NotifySettings = NotifySettings(
     show_previews=True, silent=False, mute_until=0, sound=Sound("default")

@@ -63,6 +63,8 @@ class AccountFlags(IntFlag):
     KEEP_ARCHIVED_UNMUTED = 1
     KEEP_ARCHIVED_FOLDERS = 2
     HIDE_READ_MARKS = 4
+    ARCHIVE_NEW = 8
+    """A chat that somebody begins who is not in the address book goes to the archive, muted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ dialogs, both events and both outbox rows or not at all; a batch that fails for 
 again whole, beginning with the look-up, so that a COMMIT whose answer was lost is found and not repeated. A
 draft that a message ends is gone with the message, in the same transaction, and one that was saved meanwhile
 stays: the look-up tells which one there is, and a message without a draft costs nothing more. So it is with a
-chat that comes back from the other side's archive.
+chat that comes back from the other side's archive, or begins there: the other side's switches stand in a row
+that the look-up reads anyway.
 
 *Spec: Working with Updates*
 """
@@ -20,7 +21,6 @@ from typing import Any, Final
 import asyncpg
 
 from telesrv.clock import Clock
-from telesrv.domain.dialogs import MAIN
 from telesrv.domain.errors import (
     DomainError,
     PeerBlocked,
@@ -32,17 +32,19 @@ from telesrv.domain.errors import (
 from telesrv.domain.messages import SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.privacy import AccountFlags
-from telesrv.domain.updates import Event, EventKind, bucket_of
-from telesrv.store.archive import SQL_BRING_BACK, ArchiveStore
+from telesrv.domain.updates import bucket_of
+from telesrv.store.archive import ArchiveStore, bring_back, receive
 from telesrv.store.boxes import SQL_GET_MANY, box_from_row
 from telesrv.store.events import EventLog, OvertakenError, StaleCounter
 from telesrv.store.ids import Grant, Ids
 from telesrv.store.pool import REPEATABLE, Connection, Pool, Record
-from telesrv.store.send_rows import SQL_END_DRAFTS, SQL_WRITE, Return, Verdict, rows_of, wants_of
+from telesrv.store.send_rows import SQL_END_DRAFTS, SQL_WRITE, Moves, Verdict, rows_of, wants_of
 
 Outcome = SentMessage | DomainError
 _TRIES: Final = 8
 _SENT, _EXISTS, _BLOCKED, _REPLIED, _EXPIRES, _BLOCKS, _DRAFT, _ARCHIVED = range(1, 9)
+_ARCHIVES_NEW: Final = int(AccountFlags.ARCHIVE_NEW)
+"""The bit alone: an operation on flags takes as long as the rest of the look at a message."""
 _REACHES, _STOPS = Verdict(reaches=True), Verdict(reaches=False)
 
 # Looks up for a batch: what was sent before, or waits and has no box yet; which recipients exist,
@@ -100,8 +102,8 @@ class PreparedSends:
     columns: list[Any]
     drafts: list[Any]
     """Those that end; empty when none does."""
-    returns: Sequence[Return] = ()
-    """The chats that come back from the archive."""
+    moves: Moves
+    """The chats that come back from the archive, or begin there."""
 
 
 class BatchWriter:
@@ -135,15 +137,15 @@ class BatchWriter:
         """
         outcomes, live = await self._judge(requests)
         if not live:
-            return PreparedSends(requests, outcomes, {}, {}, [], [])
+            return PreparedSends(requests, outcomes, {}, {}, [], [], Moves())
         grants = await self._ids.take(wants_of(requests, live), reseed=reseed)
         now_ms = int(self._clock.time() * 1000)
         try:
-            sent, columns, drafts, returns = rows_of(requests, live, grants, self._ids.message_ids, now_ms)
+            sent, columns, drafts, moves = rows_of(requests, live, grants, self._ids.message_ids, now_ms)
         except BaseException:
             await self._events.abandon(grants.values())
             raise
-        return PreparedSends(requests, outcomes, sent, grants, columns, drafts, returns)
+        return PreparedSends(requests, outcomes, sent, grants, columns, drafts, moves)
 
     async def discard(self, prepared: PreparedSends) -> None:
         """Gives up what was prepared: noops stand for its pts."""
@@ -164,13 +166,13 @@ class BatchWriter:
                 await asyncio.sleep(0.005 * (attempt - 1))
                 prepared = await self.prepare(requests, reseed=True)
             try:
-                if prepared.drafts or prepared.returns:
+                if prepared.drafts or prepared.moves:
                     async with self._pool.transaction() as connection:
                         await connection.execute(SQL_WRITE, *prepared.columns)
                         if prepared.drafts:
                             await connection.execute(SQL_END_DRAFTS, *prepared.drafts)
-                        if prepared.returns:
-                            await self._bring_back(connection, prepared.returns)
+                        if prepared.moves:
+                            await self._move(connection, prepared.moves)
                 elif prepared.sent:
                     async with self._pool.acquire() as connection:
                         await connection.execute(SQL_WRITE, *prepared.columns)
@@ -194,26 +196,11 @@ class BatchWriter:
         outcomes, _ = await self.write(await self.prepare(requests))
         return outcomes
 
-    async def _bring_back(self, connection: Connection, returns: Sequence[Return]) -> None:
-        """Moves chats to the main list and logs it; a noop stands for one that was moved meanwhile.
-
-        Their dialogs are locked by the messages that were written.
+    async def _move(self, connection: Connection, moves: Moves) -> None:
+        """Moves chats from the archive and to it, and logs it. Their dialogs are locked by the messages that
+        were written.
         """
-        owners, peers = [one.owner for one in returns], [one.peer_id for one in returns]
-        moved = {tuple(row) for row in await connection.fetch(SQL_BRING_BACK, owners, peers)}
-        events = [
-            Event(
-                one.owner,
-                one.pts,
-                1,
-                EventKind.FOLDER_PEERS,
-                one.date,
-                payload={"peers": [[int(PeerType.USER), one.peer_id, MAIN]]},
-            )
-            if (one.owner, one.peer_id) in moved
-            else Event(one.owner, one.pts, 1, EventKind.NOOP, one.date)
-            for one in returns
-        ]
+        events = [*await bring_back(connection, moves.back), *await receive(connection, moves.away)]
         await self._events.in_order(connection, events)
         await self._events.insert(connection, [(event, 0, 0) for event in events])
 
@@ -260,6 +247,8 @@ class BatchWriter:
                 live[i] = verdict
         if any((_ARCHIVED, i) in found for i in live):
             await self._unarchive(requests, live, found)
+        if any(found[_EXISTS, i]["box_id"] & _ARCHIVES_NEW for i in live):
+            await self._put_away(requests, live)
         if repeated:
             outcomes.update(await self._repeated(requests, repeated))
         return outcomes, live
@@ -282,6 +271,15 @@ class BatchWriter:
             if chat in leaving:
                 leaving.remove(chat)
                 live[i] = replace(live[i], unarchives=True)
+
+    async def _put_away(self, requests: Sequence[SendRequest], live: dict[int, Verdict]) -> None:
+        """Notes in the verdicts which messages begin a chat in the archive, the first one of each."""
+        chats: dict[tuple[int, int], int] = {}
+        for i, verdict in live.items():
+            if verdict.reaches and requests[i].sender_user_id != SERVICE_USER_ID:
+                chats.setdefault((requests[i].peer.id, requests[i].sender_user_id), i)
+        for chat in await self._archive.arriving(chats):
+            live[chats[chat]] = replace(live[chats[chat]], arrives=True)
 
     async def _repeated(
         self, requests: Sequence[SendRequest], repeated: dict[int, Record]

@@ -7,7 +7,7 @@ ids. A message whose time has come takes over the row that kept its random_id wh
 
 Rows are locked in one order: private_messages, message_boxes, dialogs, user_update_events, dispatch_outbox;
 within a table by key. A batch that ends drafts has a second statement for them, in the same transaction, and
-one that brings chats back from the archive a third.
+one that moves chats to the archive or back some more.
 
 *Spec: Working with Updates*
 """
@@ -15,12 +15,13 @@ one that brings chats back from the archive a third.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.updates import bucket_of
+from telesrv.store.archive import Arrival, Return
 from telesrv.store.boxes import entities_to_json, fwd_to_json, quote_to_json
 from telesrv.store.ids import Grant, MessageIds, Want
 from telesrv.store.pool import to_json
@@ -159,16 +160,19 @@ class Verdict:
     """The sender's draft that ends with it, by its pts; 0: none."""
     unarchives: bool = False
     """The other side's chat comes back from the archive."""
+    arrives: bool = False
+    """The other side's chat begins with it, in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
-    """A chat that comes back from the archive, and the pts that says so."""
+class Moves:
+    """The chats that messages bring back from the archive, and those that they begin there."""
 
-    owner: int
-    peer_id: int
-    pts: int
-    date: int
+    back: list[Return] = field(default_factory=list)
+    away: list[Arrival] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.back or self.away)
 
 
 def wants_of(requests: Sequence[SendRequest], live: Mapping[int, Verdict]) -> list[Want]:
@@ -183,8 +187,8 @@ def wants_of(requests: Sequence[SendRequest], live: Mapping[int, Verdict]) -> li
             wants[request.peer.id] = wants.get(request.peer.id, 0) + 1
         if verdict.draft_pts:
             more[request.sender_user_id] = more.get(request.sender_user_id, 0) + 1
-        if verdict.unarchives:
-            more[request.peer.id] = more.get(request.peer.id, 0) + 1
+        if verdict.unarchives or verdict.arrives:
+            more[request.peer.id] = more.get(request.peer.id, 0) + (2 if verdict.arrives else 1)
     return [Want(user_id, number + more.get(user_id, 0), number) for user_id, number in wants.items()]
 
 
@@ -194,13 +198,13 @@ def rows_of(
     grants: Mapping[int, Grant],
     message_ids: MessageIds,
     now_ms: int,
-) -> tuple[dict[int, SentMessage], list[Any], list[Any], list[Return]]:
+) -> tuple[dict[int, SentMessage], list[Any], list[Any], Moves]:
     """Gives the messages of *live* their ids, rising in the order of *requests*.
 
     Returns:
         What became of each once it is written: the sender's box, or the receiver's of a service message; the
         arguments of `SQL_WRITE`; those of `SQL_END_DRAFTS`, none when no draft ends; and the chats that come
-        back from the archive.
+        back from the archive, or begin there.
     """
     free = {
         user_id: [grant.last_box_id - grant.box_ids, grant.last_pts - grant.pts]
@@ -209,7 +213,7 @@ def rows_of(
     sent: dict[int, SentMessage] = {}
     rows: list[tuple[Any, ...]] = []
     drafts: list[tuple[Any, ...]] = []
-    returns: list[Return] = []
+    moves = Moves()
     for i, verdict in live.items():
         request = requests[i]
         here, peer = request.sender_user_id, request.peer
@@ -219,6 +223,9 @@ def rows_of(
         if not is_service:
             ids = free[here]
             box_id, pts = ids[0], ids[1] = ids[0] + 1, ids[1] + 1
+        if verdict.arrives:
+            free[there][1] += 1
+            mute_pts = free[there][1]
         if verdict.reaches:
             ids = free[there]
             there_box_id, there_pts = ids[0], ids[1] = ids[0] + 1, ids[1] + 1
@@ -229,7 +236,11 @@ def rows_of(
         if verdict.unarchives:
             ids = free[there]
             ids[1] += 1
-            returns.append(Return(there, here, ids[1], request.date))
+            moves.back.append(Return(there, here, ids[1], request.date))
+        if verdict.arrives:
+            free[there][1] += 1
+            messages = sum(requests[j].sender_user_id == here and requests[j].peer == peer for j in live)
+            moves.away.append(Arrival(there, here, mute_pts, free[there][1], request.date, messages))
         message_id = message_ids.next()
         reply_to = request.reply_to
         rows.append(
@@ -268,7 +279,7 @@ def rows_of(
             box = _box(request, verdict, message_id, here, box_id, peer, pts, there_box_id)
         sent[i] = SentMessage(box, box.pts, 1)
     ended = [*zip(*sorted(drafts), strict=True), now_ms] if drafts else []
-    return sent, [*zip(*rows, strict=True), now_ms], ended, returns
+    return sent, [*zip(*rows, strict=True), now_ms], ended, moves
 
 
 def _box(

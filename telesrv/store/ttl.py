@@ -21,11 +21,13 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.actions import Action, ActionKind
+from telesrv.domain.dialogs import ARCHIVE
 from telesrv.domain.errors import NotModified
 from telesrv.domain.messages import MAX_CHANGED, Affected, Changed
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.ttl import check_period
 from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, NewEvent, bucket_of
+from telesrv.store.archive import ArchiveStore, move_of, put_away
 from telesrv.store.deletes import DeleteStore
 from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter
@@ -118,6 +120,7 @@ class TtlStore:
         self._pool = pool
         self._events = events
         self._deletes = deletes
+        self._archive = ArchiveStore(pool)
         self._clock = clock
         self._defaults: OrderedDict[int, tuple[int, float]] = OrderedDict()
 
@@ -139,7 +142,8 @@ class TtlStore:
         """Has new messages of a chat deleted after *period_s*, on both sides; 0: they are kept.
 
         A side that has blocked the owner keeps its own period. A service message tells each side whose
-        period changed, but for one's own saved messages and the chat with the service account.
+        period changed, but for one's own saved messages and the chat with the service account. A chat that
+        begins with it may do so in the archive, as with a message.
 
         Args:
             by_default: it is the owner's default, and nobody has set it in this chat.
@@ -163,6 +167,7 @@ class TtlStore:
         due_at = date + (period_s or _SETTLE_S)
         told = [] if alone else changing
         action = Action(ActionKind.SET_TTL, period_s, owner if by_default else 0)
+        arriving = await self._archive.arriving([side for side in told if side[0] != owner])
 
         async def body(connection: Connection, writer: EventWriter) -> Changed:
             keyed = sorted((bucket_of(side[0]), *side) for side in changing)
@@ -191,12 +196,15 @@ class TtlStore:
             if not sides:
                 return Changed(affected)
             session = (auth_key_id, session_id)
-            return Changed(
-                affected,
-                await add_service(connection, writer, owner, sides, action, date=date, session=session),
-            )
+            sent = await add_service(connection, writer, owner, sides, action, date=date, session=session)
+            new = {side: 1 for side in arriving if side[0] in changed}
+            for (side, other), muted in (await put_away(connection, new)).items():
+                peer, moved = Peer.user(other), move_of(other, ARCHIVE)
+                writer.add(NewEvent(side, EventKind.NOTIFY_SETTINGS, date, peer, payload=muted))
+                writer.add(NewEvent(side, EventKind.FOLDER_PEERS, date, payload=moved))
+            return Changed(affected, sent)
 
-        users = [side for side, _ in [*changing, *told]]
+        users = [side for side, _ in [*changing, *told, *arriving, *arriving]]
         outcome = await self._events.transact(users, body, box_ids=[side for side, _ in told])
         if not outcome.affected.pts_count and (owner, peer.id) in changing:
             raise NotModified

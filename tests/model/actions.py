@@ -66,7 +66,7 @@ WEIGHTS: Final = {
     "profile": 3,
     "phone": 1,
     "privacy": 3,
-    "switches": 1,
+    "switches": 2,
     "top_peers": 1,
     "notify": 2,
     "ttl": 2,
@@ -402,6 +402,7 @@ class Chooser:
             keep_archived_unmuted=self._flag(),
             keep_archived_folders=self._flag(),
             hide_read_marks=self._flag(0.3),
+            archive_and_mute_new_noncontact_peers=self._flag(),
         )
         return self._choose.choice(
             [

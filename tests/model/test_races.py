@@ -19,6 +19,10 @@ RACES: Final = {
         {"arrange": 6, "mark": 3, "delete_history": 4, "delete": 1, "send": 2, "read": 2},
         {E.DIALOG_PINNED, E.PINNED_DIALOGS, E.FOLDER_PEERS, E.DIALOG_UNREAD_MARK, E.CHATS_DELETED},
     ),
+    "archiving": (
+        {"delete_history": 6, "send": 6, "notify": 3, "switches": 1, "contacts": 1, "arrange": 1},
+        {E.FOLDER_PEERS, E.NOTIFY_SETTINGS, E.CHATS_DELETED},
+    ),
     "marks": ({"mark": 4, "read": 4, "send": 3, "delete_history": 1}, {E.DIALOG_UNREAD_MARK}),
     "reads": ({"read": 6, "send": 6, "delete": 1}, {E.READ_INBOX, E.READ_OUTBOX}),
     "drafts": ({"draft": 6, "send": 1}, {E.DRAFT}),

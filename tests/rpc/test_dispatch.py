@@ -255,7 +255,7 @@ async def test_old_layers_get_their_own_kind_of_answer(server: Server) -> None:
     body, ok = await device.raw(tl.write(functions.messages.GetDialogFilters()))
     assert (ok, body) == (True, bytes.fromhex("15c4b51c01000000ae933236"))
     body, ok = await device.raw(tl.write(functions.help.GetAppConfig(hash=0)))
-    assert ok and tl.read(body) == types.JsonObject(value=[])
+    assert ok and isinstance(tl.read(body), types.JsonObject)
 
 
 async def test_no_hash_is_ever_not_modified_for_zero(server: Server) -> None:

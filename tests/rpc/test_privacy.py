@@ -267,12 +267,6 @@ async def test_read_dates_go_with_the_status_for_who_hides_them(server: Server) 
 async def test_switches_that_are_not_here_are_refused(server: Server) -> None:
     ada = await server.account("Ada")
     settings = types.GlobalPrivacySettings
-    with pytest.raises(Refused, match="400 AUTOARCHIVE_NOT_AVAILABLE"):
-        await ada.call(
-            functions.account.SetGlobalPrivacySettings(
-                settings=settings(archive_and_mute_new_noncontact_peers=True)
-            )
-        )
     with pytest.raises(Refused, match="403 PREMIUM_ACCOUNT_REQUIRED"):
         await ada.call(
             functions.account.SetGlobalPrivacySettings(

@@ -12,6 +12,7 @@ import pytest
 from telesrv.domain.updates import OUTBOX_BUCKETS, bucket_of
 from telesrv.store import (
     Store,
+    archive,
     boxes,
     dialogs,
     events,
@@ -85,6 +86,7 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
             *([0, 1], [7, 8], [9, 10]),
         ),
     ),
+    "put_away": (archive.SQL_PUT_AWAY, ([7, 8], [9, 10], [1, 1])),
     "end_drafts": (send_rows.SQL_END_DRAFTS, ([7, 8], [1, 1], [9, 10], [5, 5], [6, 6], [0, 0], [3, 4], 0)),
     "get_many": (boxes.SQL_GET_MANY, ([7, 8], [1, 2], False)),
     "highest": (ids.SQL_HIGHEST, (7,)),

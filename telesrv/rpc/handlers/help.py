@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from telesrv.rpc.context import Context
 
 WEEK_S: Final = 7 * 86_400
-APP_CONFIG_HASH: Final = 1
+APP_CONFIG_HASH: Final = 2
+"""Another one for other settings: clients keep those that they have."""
 """Changes when the configuration does; never 0, which is what a client says that has none."""
 
 
@@ -34,10 +35,10 @@ async def get_nearest_dc(ctx: Context, request: functions.help.GetNearestDc) -> 
 
 @handler(functions.help.GetAppConfig, before_login=True)
 async def get_app_config(ctx: Context, request: functions.help.GetAppConfig) -> types.help.TypeAppConfig:
-    """Answers no setting: the defaults of every client suit."""
+    """Answers what clients do not offer by themselves; else the defaults of every client suit."""
     if request.hash == APP_CONFIG_HASH:
         return types.help.AppConfigNotModified()
-    return types.help.AppConfig(hash=APP_CONFIG_HASH, config=types.JsonObject(value=[]))
+    return types.help.AppConfig(hash=APP_CONFIG_HASH, config=types.JsonObject(value=_settings()))
 
 
 @handler(functions.help.GetCountriesList, before_login=True)
@@ -148,3 +149,9 @@ async def get_timezones_list(
 ) -> types.help.TimezonesList:
     """Answers no time zone: only businesses choose one."""
     return types.help.TimezonesList(timezones=[], hash=0)
+
+
+def _settings() -> list[types.TypeJSONObjectValue]:
+    """Returns the settings of clients: there is an archive for chats that strangers begin."""
+    there = types.JsonBool(value=True)
+    return [types.JsonObjectValue(key="autoarchive_setting_available", value=there)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from telesrv.domain.privacy import AccountFlags, PrivacyKey, Rules, normalized
 from telesrv.rpc.audience import tell_presence
 from telesrv.rpc.convert.privacy import privacy_key_of, privacy_rules_of, privacy_rules_to_tl
-from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request, unauthorized
+from telesrv.rpc.errors import FORBIDDEN, RpcError, unauthorized
 from telesrv.rpc.registry import handler
 from telesrv.rpc.views import users_to_tl
 from telesrv.tl import functions, types
@@ -66,12 +66,10 @@ async def set_global_privacy_settings(
     """Sets the caller's switches.
 
     Raises:
-        RpcError: 400 AUTOARCHIVE_NOT_AVAILABLE; 403 PREMIUM_ACCOUNT_REQUIRED for what would keep strangers
-            out: everybody may be written to here.
+        RpcError: 403 PREMIUM_ACCOUNT_REQUIRED for what would keep strangers out: everybody may be written to
+            here.
     """
     settings = request.settings
-    if settings.archive_and_mute_new_noncontact_peers:
-        raise bad_request("AUTOARCHIVE_NOT_AVAILABLE")
     if settings.new_noncontact_peers_require_premium or settings.noncontact_peers_paid_stars:
         raise RpcError(FORBIDDEN, "PREMIUM_ACCOUNT_REQUIRED")
     flags = AccountFlags(0)
@@ -81,12 +79,15 @@ async def set_global_privacy_settings(
         flags |= AccountFlags.KEEP_ARCHIVED_FOLDERS
     if settings.hide_read_marks:
         flags |= AccountFlags.HIDE_READ_MARKS
+    if settings.archive_and_mute_new_noncontact_peers:
+        flags |= AccountFlags.ARCHIVE_NEW
     await ctx.store.profiles.set_flags(ctx.user_id, flags)
     return _flags_to_tl(flags)
 
 
 def _flags_to_tl(flags: AccountFlags) -> types.GlobalPrivacySettings:
     return types.GlobalPrivacySettings(
+        archive_and_mute_new_noncontact_peers=AccountFlags.ARCHIVE_NEW in flags,
         keep_archived_unmuted=AccountFlags.KEEP_ARCHIVED_UNMUTED in flags,
         keep_archived_folders=AccountFlags.KEEP_ARCHIVED_FOLDERS in flags,
         hide_read_marks=AccountFlags.HIDE_READ_MARKS in flags,
