@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import signal
 from pathlib import Path
 from urllib.parse import quote
-
-import redis.asyncio
-import redis.exceptions
 
 from telesrv.platform.account import Account
 from telesrv.platform.process import Child
@@ -63,11 +62,17 @@ class Valkey(Child):
         return f"unix://:{self.password}@{quote(str(self.socket))}?db=0"
 
     async def answers(self) -> bool:
-        client = redis.asyncio.Redis.from_url(self.url())
+        # By hand: a client that is cancelled in the midst of a question may lose its connection, open.
         try:
-            await client.ping()
-        except (redis.exceptions.RedisError, OSError):
+            reader, writer = await asyncio.open_unix_connection(self.socket)
+        except OSError:
+            return False
+        try:
+            writer.write(f"AUTH {self.password}\r\nPING\r\n".encode("ascii"))
+            return await reader.readline() == b"+OK\r\n" and await reader.readline() == b"+PONG\r\n"
+        except OSError:
             return False
         finally:
-            await client.aclose()
-        return True
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()

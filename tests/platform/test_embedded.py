@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -99,6 +100,26 @@ async def test_a_server_that_is_killed_comes_back_with_its_data(made_data_dir: P
         assert await read(endpoints) == (["before"], "before")
     finally:
         await servers.stop()
+
+
+async def test_a_question_that_is_broken_off_leaves_nothing_open(made_data_dir: Path) -> None:
+    servers = EmbeddedServers(made_data_dir, postgres_settings=FAST)
+    await servers.start()
+    try:
+        for child in servers.children:
+            answered, steps = False, 0
+            while not answered:
+                question = asyncio.create_task(child.answers())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                answered = question.done()
+                question.cancel()
+                await asyncio.wait([question])
+                steps += 1
+            assert steps > 1
+    finally:
+        await servers.stop()
+    gc.collect()  # what was left open complains, and that is an error
 
 
 async def test_after_our_own_sudden_death_nothing_runs_on_and_nothing_is_lost(made_data_dir: Path) -> None:
