@@ -1,7 +1,7 @@
 """Fields that kept their name and changed their type: one pair of functions for each pair of types.
 
 `up` makes the newest layer's value of an older one's, `down` the older one's of the newest. Neither is given
-None.
+None. Beside them stand the constructors that all changed in one way, for `upgrade` and `downgrade` alike.
 
 Spec: TL Language
 """
@@ -9,7 +9,7 @@ Spec: TL Language
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from telesrv.tl import buttons
 from telesrv.tl.defaults import default
@@ -178,3 +178,42 @@ def down(new: Field, old: Field, layer: int) -> Convert:
 
 def _none() -> None:
     return None
+
+
+REPLY_TO: Final = (
+    "messages.sendMessage",
+    "messages.sendMedia",
+    "messages.sendMultiMedia",
+    "messages.sendInlineBotResult",
+    "messages.requestWebView",
+    "messages.prolongWebView",
+    "messages.saveDraft",
+    "messages.sendScreenshotNotification",
+    "draftMessage",
+)
+"""What names the message that it answers by reply_to, and did so by reply_to_msg_id before."""
+
+INPUT_PEER: Final = (
+    "inputInvoiceStarGift",
+    "inputMediaStory",
+    "inputReplyToStory",
+    "stories.exportStoryLink",
+    "stories.getPinnedStories",
+    "stories.getStoriesByID",
+    "stories.incrementStoryViews",
+    "stories.readStories",
+    "stories.report",
+    "stories.sendReaction",
+)
+"""What names somebody by an InputPeer, and did so by an InputUser before."""
+
+PEER: Final = (
+    "messageMediaStory",
+    "messageReplyStoryHeader",
+    "updateMessagePollVote",
+    "updateReadStories",
+    "updateSentStoryReaction",
+    "updateStory",
+    "webPageAttributeStory",
+)
+"""What names somebody by a Peer, and did so by a user_id before."""

@@ -23,6 +23,7 @@ from telesrv.tl.errors import LimitExceeded, TLError, TrailingBytes, Truncated, 
 from telesrv.tl.gzip import GZIP_PACKED, inflate
 from telesrv.tl.limits import DEFAULT_LIMITS, Budget, Limits
 from telesrv.tl.schema import FIXED, Field, Variant, class_place, schema, vector_item
+from telesrv.tl.source import Source
 
 VECTOR = 0x1CB5C415
 BOOL_TRUE = 0x997275B5
@@ -246,26 +247,26 @@ def minimum_size(type_: str) -> int:
     return FIXED.get(type_, 4)
 
 
-class _Source:
+class _Source(Source):
     """Writes the Python of one variant's reader."""
 
     def __init__(self, variant: Variant) -> None:
+        super().__init__(
+            {
+                "new": object.__new__,
+                "string": read_string,
+                "bad_vector": bad_vector,
+                "not_vector": not_vector,
+                "not_bool": not_bool,
+                "too_deep": too_deep,
+                "unpack": struct.unpack_from,
+                "UINT": _UINT,
+                "UINT_INT": _UINT_INT,
+            }
+        )
         self.variant = variant
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {
-            "new": object.__new__,
-            "string": read_string,
-            "bad_vector": bad_vector,
-            "not_vector": not_vector,
-            "not_bool": not_bool,
-            "too_deep": too_deep,
-            "unpack": struct.unpack_from,
-            "UINT": _UINT,
-            "UINT_INT": _UINT_INT,
-        }
         self.run: list[tuple[str, str]] = []  # (struct code, assignment target) not yet unpacked
         self.after: list[str] = []  # lines that need the run's values
-        self.counter = 0
 
     def compile(self) -> Read:
         variant = self.variant
@@ -342,21 +343,6 @@ class _Source:
             "else:",
             f"    {none} = False",
         )
-
-    def put(self, *lines: str) -> None:
-        self.lines.extend(lines)
-
-    def local(self) -> str:
-        self.counter += 1
-        return f"v{self.counter}"
-
-    def bind(self, prefix: str, value: Any) -> str:
-        for name, bound in self.names.items():
-            if name.startswith(prefix) and bound is value:
-                return name
-        name = f"{prefix}{len(self.names)}"
-        self.names[name] = value
-        return name
 
     def default(self, field: Field) -> str:
         """The expression of a field that the variant's layer did not have."""

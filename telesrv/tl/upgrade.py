@@ -124,47 +124,9 @@ def _color(x: Any, g: dict[str, Any]) -> None:
 
 
 OBJECTS: dict[str, Hook] = {
-    **dict.fromkeys(
-        (
-            "messages.sendMessage",
-            "messages.sendMedia",
-            "messages.sendMultiMedia",
-            "messages.sendInlineBotResult",
-            "messages.requestWebView",
-            "messages.prolongWebView",
-            "messages.saveDraft",
-            "messages.sendScreenshotNotification",
-            "draftMessage",
-        ),
-        _reply_to,
-    ),
-    **dict.fromkeys(
-        (
-            "inputInvoiceStarGift",
-            "inputMediaStory",
-            "inputReplyToStory",
-            "stories.exportStoryLink",
-            "stories.getPinnedStories",
-            "stories.getStoriesByID",
-            "stories.incrementStoryViews",
-            "stories.readStories",
-            "stories.report",
-            "stories.sendReaction",
-        ),
-        _input_peer,
-    ),
-    **dict.fromkeys(
-        (
-            "messageMediaStory",
-            "messageReplyStoryHeader",
-            "updateMessagePollVote",
-            "updateReadStories",
-            "updateSentStoryReaction",
-            "updateStory",
-            "webPageAttributeStory",
-        ),
-        _user_peer,
-    ),
+    **dict.fromkeys(conversions.REPLY_TO, _reply_to),
+    **dict.fromkeys(conversions.INPUT_PEER, _input_peer),
+    **dict.fromkeys(conversions.PEER, _user_peer),
     "messageActionSetChatTheme": _theme,
     "messages.setChatTheme": _input_theme,
     "userFull": _user_theme,

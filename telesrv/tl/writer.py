@@ -32,6 +32,7 @@ from telesrv.tl.schema import (
     schema,
     vector_item,
 )
+from telesrv.tl.source import Source
 
 # (object, append): appends the object's bytes, id included, piece by piece.
 Append = Callable[[bytes], None]
@@ -316,24 +317,24 @@ def missing(what: str) -> NoReturn:
     raise TypeError(f"{what} is required")
 
 
-class _Source:
+class _Source(Source):
     """Writes the Python of one writer; `x` is the object, `a` appends bytes."""
 
     def __init__(self, writers: LayerWriters, name: str) -> None:
+        super().__init__(
+            {
+                "HEAD": HEAD,
+                "TAIL": TAIL,
+                "TRUE": TRUE,
+                "FALSE": FALSE,
+                "string": write_bytes,
+                "missing": missing,
+                "pack": struct.pack,
+            }
+        )
         self.writers = writers
         self.name = name
-        self.lines: list[str] = []
         self.run: list[tuple[str, str]] = []  # (struct code, expression) not yet packed
-        self.counter = 0
-        self.names: dict[str, Any] = {
-            "HEAD": HEAD,
-            "TAIL": TAIL,
-            "TRUE": TRUE,
-            "FALSE": FALSE,
-            "string": write_bytes,
-            "missing": missing,
-            "pack": struct.pack,
-        }
 
     def compile(self) -> Write:
         self.flush()
@@ -344,21 +345,6 @@ class _Source:
         exec(code, self.names)  # noqa: S102 - our own text, made from our own schema
         made: Write = self.names["write"]
         return made
-
-    def put(self, *lines: str) -> None:
-        self.lines.extend(lines)
-
-    def local(self) -> str:
-        self.counter += 1
-        return f"v{self.counter}"
-
-    def bind(self, prefix: str, value: Any) -> str:
-        for name, bound in self.names.items():
-            if name.startswith(prefix) and bound is value:
-                return name
-        name = f"{prefix}{len(self.names)}"
-        self.names[name] = value
-        return name
 
     def variant(self, variant: Variant, boxed: bool = True) -> None:
         """Writes a whole object: its flags first, since they say which fields follow."""
