@@ -20,7 +20,7 @@ from rich.progress import Progress
 
 from loadtest import floor
 from loadtest.report import Bar, LoadSettings, Report, quiet_collector
-from loadtest.world import FIRST_USER, add_accounts, deliver, messages, open_store, scratch_servers
+from loadtest.world import FIRST_USER, add_accounts, deliver, messages, scratch_store
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.peers import Peer
@@ -321,16 +321,7 @@ def _now() -> int:
 
 async def mixed(settings: LoadSettings, progress: Progress) -> Report:
     """The scenario of everything that clients do all day."""
-    async with (
-        scratch_servers(settings.postgres_dsn, settings.redis_url) as (postgres_dsn, redis_url),
-        open_store(
-            postgres_dsn,
-            redis_url,
-            pool_conns=settings.pool_conns,
-            partitions=settings.partitions,
-            outbox_batch=settings.outbox_batch,
-        ) as store,
-    ):
+    async with scratch_store(settings) as store:
         load = MixedLoad(store, settings, progress)
         await load.run()
         return load.report

@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from loadtest import floor, mixed, one_by_one, search
 from loadtest.report import Bar, Level, LoadSettings, Report, print_report, quiet_collector
 from loadtest.report import as_json as report_as_json
-from loadtest.world import FIRST_USER, SHIFT, add_accounts, deliver, messages, open_store, scratch_servers
+from loadtest.world import FIRST_USER, SHIFT, add_accounts, deliver, messages, scratch_store
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.updates import OUTBOX_BUCKETS
 from telesrv.store import Store
@@ -296,16 +296,7 @@ class StoreLoad:
 
 async def sends(settings: LoadSettings, progress: Progress) -> Report:
     """The scenario of plain messages."""
-    async with (
-        scratch_servers(settings.postgres_dsn, settings.redis_url) as (postgres_dsn, redis_url),
-        open_store(
-            postgres_dsn,
-            redis_url,
-            pool_conns=settings.pool_conns,
-            partitions=settings.partitions,
-            outbox_batch=settings.outbox_batch,
-        ) as store,
-    ):
+    async with scratch_store(settings) as store:
         load = StoreLoad(store, settings, progress)
         await load.run()
         return load.report

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 from redis.asyncio import Redis
 
+from loadtest.report import LoadSettings
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import Entity, SendRequest
 from telesrv.domain.peers import Peer
@@ -58,8 +59,10 @@ async def scratch_servers(postgres_dsn: str | None, redis_url: str | None) -> As
         connection = await asyncpg.connect(postgres_dsn)
         try:
             await connection.execute(f'CREATE DATABASE "{name}"')
-            yield urlunsplit(urlsplit(postgres_dsn)._replace(path=f"/{name}")), redis
-            await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+            try:
+                yield urlunsplit(urlsplit(postgres_dsn)._replace(path=f"/{name}")), redis
+            finally:
+                await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         finally:
             await connection.close()
     finally:
@@ -94,6 +97,22 @@ async def open_store(
         async for key in client.scan_iter(match=f"{prefix}*", count=1000):
             await client.unlink(key)
         await client.aclose()
+
+
+@asynccontextmanager
+async def scratch_store(settings: LoadSettings) -> AsyncIterator[Store]:
+    """Gives a store on scratch servers, as the settings say."""
+    async with (
+        scratch_servers(settings.postgres_dsn, settings.redis_url) as (postgres_dsn, redis_url),
+        open_store(
+            postgres_dsn,
+            redis_url,
+            pool_conns=settings.pool_conns,
+            partitions=settings.partitions,
+            outbox_batch=settings.outbox_batch,
+        ) as store,
+    ):
+        yield store
 
 
 async def add_accounts(store: Store, user_ids: Sequence[int]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 
+import asyncpg
+import pytest
 from rich.console import Console
 from rich.progress import Progress
 
 from loadtest.mixed import WEIGHTS, MixedLoad
 from loadtest.store import LoadSettings, Report, StoreLoad
-from loadtest.world import open_store
+from loadtest.world import open_store, scratch_servers
 
 
 async def load(settings: LoadSettings, postgres_dsn: str, redis_url: str) -> Report:
@@ -67,6 +70,28 @@ async def test_a_mixed_run_takes_steps_of_every_kind_and_finds_nothing_wrong(
         await store.pool.execute("UPDATE dialogs SET unread_count = unread_count + 1")
         await load._check()
         assert any("disagree" in text for text in load.report.wrong)
+
+
+async def scratch_databases(dsn: str) -> set[str]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'telesrv_load_%'")
+    finally:
+        await connection.close()
+    return {row["datname"] for row in rows}
+
+
+@pytest.mark.parametrize("ends", [contextlib.nullcontext(), pytest.raises(LookupError)])
+async def test_a_scratch_database_goes_however_the_load_ends(
+    empty_postgres_dsn: str, redis_url: str, ends: contextlib.AbstractContextManager[object]
+) -> None:
+    with ends as failure:
+        async with scratch_servers(empty_postgres_dsn, redis_url) as (scratch_dsn, _):
+            [name] = await scratch_databases(empty_postgres_dsn)
+            assert f"/{name}?" in scratch_dsn
+            if failure is not None:
+                raise LookupError
+    assert await scratch_databases(empty_postgres_dsn) == set()
 
 
 def test_levels_are_a_list() -> None:
