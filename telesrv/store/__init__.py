@@ -26,6 +26,7 @@ from telesrv.store.deletion import DeletionStore
 from telesrv.store.dialog_pins import DialogPinStore
 from telesrv.store.dialogs import DialogStore
 from telesrv.store.drafts import DraftStore
+from telesrv.store.due import DueStore
 from telesrv.store.edits import EditStore
 from telesrv.store.events import EventLog
 from telesrv.store.filters import FilterStore
@@ -123,7 +124,8 @@ class Store:
         self.pinned_messages = PinnedMessageStore(pool, self.events, marks)
         self.search = SearchStore(pool, marks, self.signals)
         self.ttl = TtlStore(pool, self.events, self.deletes, clock)
-        self.scheduled = ScheduledStore(pool, self.events, self.messages, clock)
+        self.scheduled = ScheduledStore(pool, self.events, clock)
+        self.due = DueStore(pool, self.events, self.messages, clock)
         self.dialogs = DialogStore(pool)
         self.unread = UnreadStore(pool)
         self.updates = UpdateStore(

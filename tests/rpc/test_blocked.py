@@ -76,7 +76,7 @@ async def test_what_was_scheduled_before_is_dropped_at_its_time(server: Server, 
     await pair.check()
     if due:
         server.clock.advance(601)
-        assert await server.store.scheduled.dispatch_due() == 1
+        assert await server.store.due.dispatch() == 1
     else:
         method = f.messages.SendScheduledMessages(peer=ada.peer(bob), id=[shown.message.id])
         [gone, _] = (await ada.call(method)).updates

@@ -58,10 +58,10 @@ async def test_a_message_waits_for_its_time_and_is_sent_once(server: Server) -> 
         await ada.send(bob, "another", schedule_date=AT, random_id=77)
     await pair.check()
     server.clock.advance(599)
-    assert await server.store.scheduled.dispatch_due() == 0
+    assert await server.store.due.dispatch() == 0
     server.clock.advance(2)
-    assert await server.store.scheduled.dispatch_due() == 1
-    assert await server.store.scheduled.dispatch_due() == 0
+    assert await server.store.due.dispatch() == 1
+    assert await server.store.due.dispatch() == 0
     [sent, _] = (await ada.history(bob)).messages
     [got, _] = (await bob.history(ada)).messages
     for message in (sent, got):
@@ -84,7 +84,7 @@ async def test_several_processes_send_each_message_once_and_in_order(server: Ser
     for number in range(20):
         await ada.send(bob, f"m{number}", schedule_date=AT + number // 5)
     server.clock.advance(700)
-    counts = await asyncio.gather(*(server.store.scheduled.dispatch_due() for _ in range(4)))
+    counts = await asyncio.gather(*(server.store.due.dispatch() for _ in range(4)))
     assert sum(counts) == 20
     texts = [message.message for message in (await bob.history(ada)).messages][::-1]
     assert texts == [f"m{number}" for number in range(20)]
@@ -100,9 +100,9 @@ async def test_a_sender_that_died_in_between_is_made_up_for(server: Server) -> N
     await server.store.pool.execute("UPDATE scheduled_messages SET leased_until_ms = $1", (AT + 60) * 1000)
     [leased, waiting] = await server.store.scheduled.waiting(ada.user_id, Peer.user(bob.user_id))
     assert (leased.text, waiting.text) == ("leased", "sent")
-    await server.store.scheduled._send(waiting, (0, 0))
+    await server.store.due._send(waiting, (0, 0))
     server.clock.advance(630)
-    assert await server.store.scheduled.dispatch_due() == 0
+    assert await server.store.due.dispatch() == 0
     edit = functions.messages.EditMessage(
         peer=ada.peer(bob), id=leased.scheduled_id, message="x", schedule_date=AT + 500
     )
@@ -113,7 +113,7 @@ async def test_a_sender_that_died_in_between_is_made_up_for(server: Server) -> N
     )
     assert gone.updates == []
     server.clock.advance(60)
-    assert await server.store.scheduled.dispatch_due() == 2
+    assert await server.store.due.dispatch() == 2
     assert {message.message for message in (await bob.history(ada)).messages} == {"sent", "leased"}
     assert len((await bob.history(ada)).messages) == 2
     await pair.check()
@@ -143,7 +143,7 @@ async def test_what_waits_is_edited_moved_sent_at_once_or_deleted(server: Server
         await ada.call(functions.messages.SendScheduledMessages(peer=ada.peer(bob), id=[ids[3]]))
     assert [message.id for message in await scheduled(ada, bob)] == [ids[1], ids[0]]
     server.clock.advance(2000)
-    assert await server.store.scheduled.dispatch_due() == 2
+    assert await server.store.due.dispatch() == 2
     assert [m.message for m in (await bob.history(ada)).messages] == ["edited", "m1", "m3"]
     await pair.check()
 
@@ -182,7 +182,7 @@ async def test_a_random_id_is_used_for_now_or_for_later(server: Server) -> None:
             await ada.call(forward(random_id=[random_id], schedule_date=AT))
     assert await ada.pts() == before
     server.clock.advance(700)
-    assert await server.store.scheduled.dispatch_due() == 2
+    assert await server.store.due.dispatch() == 2
     assert len((await bob.history(ada)).messages) == 4
 
 
@@ -200,7 +200,7 @@ async def test_a_repeat_when_the_time_has_passed_gets_the_first_answer(server: S
     await ada.call(functions.messages.DeleteMessages(id=notes[:1]))
     server.clock.advance(700)
     if sent:
-        assert await server.store.scheduled.dispatch_due() == 3
+        assert await server.store.due.dispatch() == 3
     left = types.UpdateDeleteScheduledMessages(
         peer=types.PeerUser(user_id=bob.user_id), messages=[first.updates[0].id]
     )
@@ -209,7 +209,7 @@ async def test_a_repeat_when_the_time_has_passed_gets_the_first_answer(server: S
     again = await ada.call(forward)
     assert [one for one in again.updates if isinstance(one, types.UpdateMessageID)] == forwarded.updates[:2]
     if not sent:
-        assert await server.store.scheduled.dispatch_due() == 3
+        assert await server.store.due.dispatch() == 3
     texts = [message.message for message in (await bob.history(ada)).messages]
     assert texts[::-1] == ["later", "note 0", "note 1"]
     await pair.check()
@@ -226,7 +226,7 @@ async def test_forwards_wait_too(server: Server) -> None:
     assert [update.random_id for update in answer.updates[:2]] == [901, 902]
     await pair.check()
     server.clock.advance(700)
-    assert await server.store.scheduled.dispatch_due() == 2
+    assert await server.store.due.dispatch() == 2
     [last, *_] = (await bob.history(ada)).messages
     assert (last.message, last.fwd_from.from_id) == ("m1", types.PeerUser(user_id=ada.user_id))
     await pair.check()
@@ -240,14 +240,14 @@ async def test_what_cannot_be_sent_leaves_the_list(server: Server) -> None:
     await ada.send(bob, "reply", schedule_date=AT, reply_to=reply)
     await ada.call(functions.messages.DeleteMessages(id=[first.id], revoke=True))
     server.clock.advance(700)
-    assert await server.store.scheduled.dispatch_due() == 1
+    assert await server.store.due.dispatch() == 1
     [message] = (await bob.history(ada)).messages
     assert (message.message, message.reply_to) == ("reply", None)
     await pair.check()
     await ada.send(bob, "too late", schedule_date=AT + 500)
     await server.store.pool.execute("UPDATE users SET deleted = true WHERE user_id = $1", bob.user_id)
     server.clock.advance(700)
-    assert await server.store.scheduled.dispatch_due() == 1
+    assert await server.store.due.dispatch() == 1
     assert await scheduled(ada, bob) == []
 
 

@@ -9,6 +9,7 @@ from telesrv.store import (
     Store,
     contents,
     deletes,
+    due,
     edits,
     forwards,
     pinned_messages,
@@ -56,9 +57,9 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "waiting count": (scheduled.SQL_COUNT, (BUCKET, *CHAT)),
     "edit waiting": (scheduled.SQL_EDIT, (BUCKET, *CHAT, 5, "text", None, 9, 9, 9)),
     "delete waiting": (scheduled.SQL_DELETE, (BUCKET, *CHAT, [5, 6], 9)),
-    "lease due": (scheduled.SQL_LEASE, (BUCKET, 10, 10, 20, 64)),
-    "lease some": (scheduled.SQL_LEASE_SOME, (BUCKET, *CHAT, [5, 6], 10, 20)),
-    "finish": (scheduled.SQL_FINISH, (BUCKET, 7, 5, 1)),
+    "lease due": (due.SQL_LEASE, (BUCKET, 10, 10, 20, 64)),
+    "lease some": (due.SQL_LEASE_SOME, (BUCKET, *CHAT, [5, 6], 10, 20)),
+    "finish": (due.SQL_FINISH, (BUCKET, 7, 5, 1)),
 }
 IN_ORDER = {"newest", "pinned", "pinned older", "pinned newer", "expired", "next expiring"}
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
@@ -72,7 +73,7 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "reaches": (service_messages.SQL_REACHES, (7, 8)),
     "pin": (pinned_messages.SQL_PIN, (*KEYS, True)),
     "expiring": (ttl.SQL_DUE, ([1, 2], 3)),
-    "due": (scheduled.SQL_DUE, ([1, 2], 3, 4)),
+    "due": (due.SQL_DUE, ([1, 2], 3, 4)),
     "edit boxes": (edits.SQL_EDIT_BOXES, (*KEYS, "text", None, 5)),
 }
 

@@ -169,7 +169,7 @@ async def test_what_it_would_have_sent_later_is_not_sent(server: Server) -> None
     await ada.send(bob, "later", schedule_date=int(server.clock.time()) + 100)
     await ada.call(functions.account.DeleteAccount(reason=""))
     server.clock.advance(1_000)
-    assert await server.store.scheduled.dispatch_due() == 0
+    assert await server.store.due.dispatch() == 0
     assert await whole_history(bob, ada) == []
 
 

@@ -55,11 +55,11 @@ async def another_later(store: Store, one: SendRequest) -> int:
 
 
 async def send_due(store: Store, one: SendRequest) -> int:
-    return await store.scheduled.dispatch_due()
+    return await store.due.dispatch()
 
 
 async def send_now(store: Store, one: SendRequest) -> int:
-    return len(await store.scheduled.send(ANNA, CHAT, [await waiting_id(store, one)]))
+    return len(await store.due.send(ANNA, CHAT, [await waiting_id(store, one)]))
 
 
 async def edit(store: Store, one: SendRequest) -> int:
@@ -131,7 +131,7 @@ async def test_of_two_uses_at_once_one_holds(
         assert await written(store, one) == (1, waits, not waits)
         held.append((one, answers))
     clock.advance(700)
-    await asyncio.gather(store.scheduled.dispatch_due(), other.scheduled.dispatch_due())
+    await asyncio.gather(store.due.dispatch(), other.due.dispatch())
     for one, answers in held:
         again = await asyncio.gather(*(use(other, one) for use in uses), return_exceptions=True)
         for answer, before in zip(again, answers, strict=True):
@@ -196,7 +196,7 @@ async def test_a_repeat_of_what_was_sent_or_deleted_says_so(store: Store, clock:
     first = [await store.scheduled.add(one, AT) for one in (sent, gone)]
     await store.scheduled.delete(ANNA, CHAT, [first[1].message.scheduled_id], date=DATE)
     clock.advance(700)
-    assert await store.scheduled.dispatch_due() == 1
+    assert await store.due.dispatch() == 1
     again = [await store.scheduled.add(one, AT + 900) for one in (sent, gone)]
     assert again == [Scheduled(replace(one.message, waits=False), None) for one in first]
 
@@ -206,7 +206,7 @@ async def test_a_message_that_waited_is_one_body_with_its_last_text(store: Store
     await later(store, one)
     await edit(store, one)
     clock.advance(700)
-    assert await store.scheduled.dispatch_due() == 1
+    assert await store.due.dispatch() == 1
     row = await store.pool.fetchrow(
         "SELECT text, date, sender_box_id, recipient_box_id, sender_pts, message_id FROM private_messages"
     )

@@ -179,7 +179,7 @@ async def send_scheduled_messages(ctx: Context, request: functions.messages.Send
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
-    dispatched = await ctx.store.scheduled.send(
+    dispatched = await ctx.store.due.send(
         ctx.user_id, peer, _ids(request.id), auth_key_id=key, session_id=session
     )
     if not dispatched:

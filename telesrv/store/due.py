@@ -1,0 +1,210 @@
+"""Sending messages whose time has come, or that are not to wait any longer.
+
+Guarantees: a message is sent once: who leased its row sends it by the random_id that it was scheduled with,
+so that one whose sender died in between is found and not repeated; only then is it taken off the list, with
+an event that names both its ids.
+
+Concurrency: rows are leased with SKIP LOCKED, one bucket at a time; a lease that runs out is taken over.
+
+*Spec: Scheduled messages*
+"""
+
+# ruff: noqa: S608 - only column lists of this package are put in
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from telesrv.clock import Clock
+from telesrv.domain.errors import DomainError, ReplyInvalid
+from telesrv.domain.messages import FROM_SCHEDULED, SendRequest, SentMessage
+from telesrv.domain.peers import Peer
+from telesrv.domain.scheduled import ScheduledMessage
+from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, NewEvent, bucket_of
+from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.messages import MessageStore
+from telesrv.store.pool import Connection, Pool, Record
+from telesrv.store.scheduled import usable_ids
+from telesrv.store.scheduled_rows import COLUMNS, message_from_row
+
+LEASE_MS: Final = 60_000
+_SENT, _FAILED = 1, 3
+_AT_ONCE: Final = 64
+
+# Finds the buckets with messages whose time has come.
+SQL_DUE: Final = """
+SELECT bucket FROM scheduled_messages
+WHERE bucket = ANY($1::smallint[]) AND state = 0 AND schedule_date <= $2 AND leased_until_ms <= $3
+GROUP BY bucket
+"""
+# Leases messages of a bucket whose time has come.
+SQL_LEASE: Final = f"""
+UPDATE scheduled_messages s SET leased_until_ms = $4
+FROM (
+    SELECT d.owner_user_id, d.scheduled_id FROM scheduled_messages d
+    WHERE d.bucket = $1 AND d.state = 0 AND d.schedule_date <= $2 AND d.leased_until_ms <= $3
+    ORDER BY d.schedule_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE SKIP LOCKED
+) p
+WHERE s.bucket = $1 AND s.owner_user_id = p.owner_user_id AND s.scheduled_id = p.scheduled_id
+RETURNING {COLUMNS}
+"""
+# Leases messages of a chat, whatever their time.
+SQL_LEASE_SOME: Final = f"""
+UPDATE scheduled_messages s SET leased_until_ms = $7
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4
+    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND s.leased_until_ms <= $6
+RETURNING {COLUMNS}
+"""
+# Takes a message off the list that was sent, or cannot be.
+SQL_FINISH: Final = """
+UPDATE scheduled_messages s SET state = $4
+WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.scheduled_id = $3 AND s.state = 0
+RETURNING s.scheduled_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What became of a message whose time had come."""
+
+    message: ScheduledMessage
+    sent: SentMessage | None
+    """None: it could not be sent."""
+    event: Event | None
+    """Of its leaving the list; None when somebody else had finished it."""
+
+
+class DueStore:
+    """Sends what waits."""
+
+    def __init__(self, pool: Pool, events: EventLog, messages: MessageStore, clock: Clock) -> None:
+        self._pool = pool
+        self._events = events
+        self._messages = messages
+        self._clock = clock
+
+    async def send(
+        self,
+        owner: int,
+        peer: Peer,
+        scheduled_ids: Iterable[int],
+        *,
+        auth_key_id: int = 0,
+        session_id: int = 0,
+    ) -> Sequence[Dispatched]:
+        """Sends messages now instead of at their time; those on their way already are left out.
+
+        *Spec: messages.sendScheduledMessages*
+        """
+        now_ms = self._now_ms()
+        rows = await self._pool_lease(
+            SQL_LEASE_SOME,
+            bucket_of(owner),
+            owner,
+            peer.type,
+            peer.id,
+            usable_ids(scheduled_ids),
+            now_ms,
+            now_ms + LEASE_MS,
+        )
+        leased = sorted(map(message_from_row, rows), key=lambda message: message.scheduled_id)
+        return await self._dispatch(leased, (auth_key_id, session_id))
+
+    async def dispatch(self) -> int:
+        """Sends the messages whose time has come; returns how many left the list.
+
+        To be called every second or so, by every process.
+
+        Raises:
+            Unavailable: a server is away; what was leased comes again after the lease.
+        """
+        now_ms = self._now_ms()
+        now = now_ms // 1000
+        done = 0
+        for row in await self._pool.fetch(SQL_DUE, list(range(OUTBOX_BUCKETS)), now, now_ms):
+            rows = await self._pool_lease(SQL_LEASE, row["bucket"], now, now_ms, now_ms + LEASE_MS, _AT_ONCE)
+            leased = sorted(
+                map(message_from_row, rows), key=lambda one: (one.schedule_date, one.scheduled_id)
+            )
+            done += len(await self._dispatch(leased, (0, 0)))
+        return done
+
+    async def _pool_lease(self, sql: str, *args: object) -> list[Record]:
+        async with self._pool.acquire() as connection:
+            rows: list[Record] = await connection.fetch(sql, *args)
+            return rows
+
+    async def _dispatch(
+        self, leased: Sequence[ScheduledMessage], session: tuple[int, int]
+    ) -> list[Dispatched]:
+        outcomes = await asyncio.gather(
+            *(self._send(message, session) for message in leased), return_exceptions=True
+        )
+        dispatched = []
+        failed: BaseException | None = None
+        for message, outcome in zip(leased, outcomes, strict=True):
+            if isinstance(outcome, SentMessage):
+                event = await self._finish(message, outcome, session)
+                dispatched.append(Dispatched(message, outcome, event))
+            elif isinstance(outcome, DomainError):
+                dispatched.append(Dispatched(message, None, await self._finish(message, None, session)))
+            elif isinstance(outcome, BaseException):
+                failed = outcome
+        if failed is not None:
+            raise failed  # its lease runs out, then it is tried again
+        return dispatched
+
+    async def _send(self, message: ScheduledMessage, session: tuple[int, int]) -> SentMessage:
+        request = SendRequest(
+            sender_user_id=message.owner_user_id,
+            peer=message.peer,
+            random_id=message.random_id,
+            text=message.text,
+            entities=message.entities,
+            date=int(self._clock.time()),
+            silent=message.silent,
+            noforwards=message.noforwards,
+            reply_to=message.reply_to,
+            auth_key_id=session[0],
+            session_id=session[1],
+            digest=message.digest,
+            fwd=message.fwd,
+            flags=FROM_SCHEDULED,
+        )
+        try:
+            return await self._messages.send(request)
+        except ReplyInvalid:  # deleted meanwhile
+            return await self._messages.send(replace(request, reply_to=None))
+
+    async def _finish(
+        self, message: ScheduledMessage, sent: SentMessage | None, session: tuple[int, int]
+    ) -> Event | None:
+        owner = message.owner_user_id
+
+        async def body(connection: Connection, writer: EventWriter) -> Event | None:
+            state = _FAILED if sent is None else _SENT
+            bucket = bucket_of(owner)
+            row = await connection.fetchrow(SQL_FINISH, bucket, owner, message.scheduled_id, state)
+            if row is None:
+                return None
+            payload: dict[str, Any] = {"ids": [message.scheduled_id]}
+            if sent is not None:
+                payload["sent_ids"] = [sent.box.box_id]
+            return writer.add(
+                NewEvent(
+                    owner,
+                    EventKind.SCHEDULED_DELETED,
+                    int(self._clock.time()),
+                    message.peer,
+                    payload=payload,
+                    exclude_auth_key_id=session[0],
+                    exclude_session_id=session[1],
+                )
+            )
+
+        return await self._events.transact([owner], body)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.time() * 1000)
