@@ -61,6 +61,8 @@ class _Item(Generic[RequestT, ResultT]):
     owner: int
     key: Hashable
     done: asyncio.Future[ResultT]
+    ended: asyncio.Future[None] | None = None
+    """For those who wait for its end, whatever became of its caller."""
 
 
 class Committer(Generic[RequestT, ResultT]):
@@ -148,10 +150,15 @@ class Committer(Generic[RequestT, ResultT]):
             expiry.cancel()
 
     async def settled(self, owner: int) -> None:
-        """Returns once every request of *owner* that was made before has its outcome, whatever it is."""
+        """Returns once every request of *owner* that was made before has its outcome, whatever it is, also
+        when its caller did not stay for it; or after as long as a caller waits.
+        """
         item = self._last.get(owner)
-        if item is not None and not item.done.done():
-            await asyncio.wait({item.done})
+        if item is None:
+            return
+        if item.ended is None:
+            item.ended = asyncio.get_running_loop().create_future()
+        await asyncio.wait({item.ended}, timeout=4 * self._wait_s)
 
     def _enter(self, item: _Item[RequestT, ResultT]) -> None:
         self._queue.append(item)
@@ -293,6 +300,8 @@ class Committer(Generic[RequestT, ResultT]):
     def _forget(self, item: _Item[RequestT, ResultT]) -> None:
         if self._last.get(item.owner) is item:
             del self._last[item.owner]
+        if item.ended is not None and not item.ended.done():
+            item.ended.set_result(None)
 
 
 def _expire(done: asyncio.Future[Any]) -> None:

@@ -218,3 +218,20 @@ async def test_closing_writes_what_waits(store: Store, store_config: StoreConfig
     with pytest.raises(Unavailable):
         await send(closing_store, ANNA, BORIS)
     await assert_one_each(store, clock, 40)
+
+
+async def test_a_caller_that_left_is_waited_for_all_the_same(store: Store) -> None:
+    """A chat is read to its end, whatever becomes of who still waits for an answer."""
+    async with store.pool.transaction() as connection:
+        await connection.execute("LOCK TABLE private_messages")
+        sending = asyncio.create_task(send(store, ANNA, BORIS))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        settled = asyncio.create_task(store.sends.settled(ANNA))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not settled.done()
+    await settled
+    assert (await store.messages.history(ANNA, Peer.user(BORIS))).total == 1
+    await store.sends.settled(ANNA)
