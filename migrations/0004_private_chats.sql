@@ -38,7 +38,8 @@ CREATE TABLE default_history_ttl (
 -- telesrv:partitions default_history_ttl
 
 -- Messages that are sent at their time. State 0 waits, 1 was sent, 2 was deleted, 3 could not be sent; rows stay, so that
--- a repeat finds what it made. While leased_until_ms is ahead somebody is sending it.
+-- a repeat finds what it made. While leased_until_ms is ahead somebody is sending it. due_date is schedule_date, but for those that
+-- wait until the other side is online: the owner sees 0x7ffffffe as their date, and they are due when it came.
 CREATE TABLE scheduled_messages (
     bucket          smallint NOT NULL,
     owner_user_id   bigint   NOT NULL,
@@ -48,6 +49,7 @@ CREATE TABLE scheduled_messages (
     peer_type       smallint NOT NULL,
     peer_id         bigint   NOT NULL,
     schedule_date   integer  NOT NULL,
+    due_date        integer  NOT NULL,
     text            text     NOT NULL,
     entities        jsonb,
     silent          boolean  NOT NULL,
@@ -63,6 +65,16 @@ CREATE TABLE scheduled_messages (
 ) PARTITION BY HASH (bucket);
 -- telesrv:partitions scheduled_messages
 
-CREATE INDEX scheduled_messages_due ON scheduled_messages (bucket, schedule_date) WHERE state = 0;
+CREATE INDEX scheduled_messages_due ON scheduled_messages (bucket, due_date) WHERE state = 0;
 CREATE INDEX scheduled_messages_chat ON scheduled_messages (bucket, owner_user_id, peer_type, peer_id, scheduled_id)
     WHERE state = 0;
+
+-- Who has messages that wait until an account is online; by that account, whose bucket it is.
+CREATE TABLE online_waits (
+    bucket        smallint NOT NULL,
+    user_id       bigint   NOT NULL,
+    owner_user_id bigint   NOT NULL,
+    waits_since   integer  NOT NULL,
+    PRIMARY KEY (bucket, user_id, owner_user_id)
+) PARTITION BY HASH (bucket);
+-- telesrv:partitions online_waits

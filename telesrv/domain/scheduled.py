@@ -23,6 +23,10 @@ class ScheduleTooMuch(DomainError):
     """So many messages wait in this chat that no more may."""
 
 
+class StatusPrivate(DomainError):
+    """The other side's time online is not shown to who would wait for it."""
+
+
 def scheduled_digest(digest: bytes) -> bytes:
     """Returns what a request is known by that is to be sent later, by what it is known by without a time.
 

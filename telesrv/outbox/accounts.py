@@ -94,6 +94,7 @@ class AccountKeeper:
         left = PURGED_AT_ONCE
         for user_id in await self._store.deletion.unfinished(LEFT_AFTER_S):
             await self._tell_of_deletion(user_id)
+            await self._store.until_online.never_comes(user_id)
             while left and await self._store.purge.step(user_id):
                 left -= 1
         if self._clock.monotonic() >= self._idle_at:

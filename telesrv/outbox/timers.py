@@ -27,6 +27,7 @@ class Timers:
     def start(self) -> None:
         """Starts the tasks."""
         self._begin("scheduled messages", self._store.due.dispatch)
+        self._begin("messages until online", self._store.until_online.look)
         self._begin("expired messages", self._store.ttl.expire)
         self._begin("search index", self._store.search.index_due)
         self._begin("contacts that signed up", self._store.sign_ups.tell_due)

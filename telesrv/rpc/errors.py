@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from telesrv.domain import errors as domain
-from telesrv.domain.scheduled import ScheduleTooMuch
+from telesrv.domain.scheduled import ScheduleTooMuch, StatusPrivate
 from telesrv.domain.ttl import PeriodInvalid
 
 BAD_REQUEST: Final = 400
@@ -59,6 +59,7 @@ _NAMES: Final[dict[type[domain.DomainError], str]] = {
     domain.NotModified: "CHAT_NOT_MODIFIED",
     PeriodInvalid: "TTL_PERIOD_INVALID",
     ScheduleTooMuch: "SCHEDULE_TOO_MUCH",
+    StatusPrivate: "SCHEDULE_STATUS_PRIVATE",
     domain.PhoneOccupied: "PHONE_NUMBER_OCCUPIED",
     domain.UsernameOccupied: "USERNAME_OCCUPIED",
     domain.UsernameNotModified: "USERNAME_NOT_MODIFIED",

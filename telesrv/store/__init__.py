@@ -62,6 +62,7 @@ from telesrv.store.top_peers import TopPeerStore
 from telesrv.store.ttl import TtlStore
 from telesrv.store.unread import UnreadStore
 from telesrv.store.unread_marks import UnreadMarkStore
+from telesrv.store.until_online import UntilOnlineStore
 from telesrv.store.updates import UpdateStore
 from telesrv.store.users import UserStore
 
@@ -124,7 +125,6 @@ class Store:
         self.pinned_messages = PinnedMessageStore(pool, self.events, marks)
         self.search = SearchStore(pool, marks, self.signals)
         self.ttl = TtlStore(pool, self.events, self.deletes, clock)
-        self.scheduled = ScheduledStore(pool, self.events, clock)
         self.due = DueStore(pool, self.events, self.messages, clock)
         self.dialogs = DialogStore(pool)
         self.unread = UnreadStore(pool)
@@ -150,6 +150,8 @@ class Store:
         self.limits = LimitStore(redis, clock, metrics)
         self.presence = PresenceStore(pool, redis, clock)
         self.users = UserStore(pool, self.presence, clock)
+        self.until_online = UntilOnlineStore(pool, self.users, self.presence, clock)
+        self.scheduled = ScheduledStore(pool, self.events, self.until_online, clock)
         self.auth_keys = AuthKeyStore(pool)
         self.accounts = AccountStore(pool, self.events, clock)
         self.profiles = ProfileStore(pool, self.events, self.users, clock)

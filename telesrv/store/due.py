@@ -36,7 +36,7 @@ _AT_ONCE: Final = 64
 # Finds the buckets with messages whose time has come.
 SQL_DUE: Final = """
 SELECT bucket FROM scheduled_messages
-WHERE bucket = ANY($1::smallint[]) AND state = 0 AND schedule_date <= $2 AND leased_until_ms <= $3
+WHERE bucket = ANY($1::smallint[]) AND state = 0 AND due_date <= $2 AND leased_until_ms <= $3
 GROUP BY bucket
 """
 # Leases messages of a bucket whose time has come.
@@ -44,8 +44,8 @@ SQL_LEASE: Final = f"""
 UPDATE scheduled_messages s SET leased_until_ms = $4
 FROM (
     SELECT d.owner_user_id, d.scheduled_id FROM scheduled_messages d
-    WHERE d.bucket = $1 AND d.state = 0 AND d.schedule_date <= $2 AND d.leased_until_ms <= $3
-    ORDER BY d.schedule_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE SKIP LOCKED
+    WHERE d.bucket = $1 AND d.state = 0 AND d.due_date <= $2 AND d.leased_until_ms <= $3
+    ORDER BY d.due_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE SKIP LOCKED
 ) p
 WHERE s.bucket = $1 AND s.owner_user_id = p.owner_user_id AND s.scheduled_id = p.scheduled_id
 RETURNING {COLUMNS}

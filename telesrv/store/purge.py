@@ -52,6 +52,7 @@ ON CONFLICT (user_id, pts) DO NOTHING
 _PEER: Final = ("peer_type", "peer_id")
 OWNED: Final[dict[str, tuple[str, ...]]] = {
     "scheduled_messages": ("bucket", "owner_user_id", "scheduled_id"),
+    "online_waits": ("bucket", "user_id", "owner_user_id"),
     "dispatch_outbox": ("bucket", "target_user_id", "pts"),
     "dispatch_outbox_failed": ("bucket", "target_user_id", "pts"),
     "private_messages": ("sender_user_id", "random_id"),

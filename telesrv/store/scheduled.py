@@ -12,7 +12,6 @@ that was used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +26,14 @@ from telesrv.domain.errors import (
 )
 from telesrv.domain.messages import Entity, SendRequest
 from telesrv.domain.peers import MAX_ID, Peer
-from telesrv.domain.scheduled import MAX_PER_CHAT, ScheduledMessage, ScheduleTooMuch, scheduled_digest
+from telesrv.domain.scheduled import (
+    MAX_PER_CHAT,
+    WHEN_ONLINE,
+    ScheduledMessage,
+    ScheduleTooMuch,
+    StatusPrivate,
+    scheduled_digest,
+)
 from telesrv.domain.updates import Event, EventKind, NewEvent, bucket_of
 from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json, fwd_to_json, quote_to_json
 from telesrv.store.drafts import SQL_DRAFT, end_drafts
@@ -36,6 +42,7 @@ from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.scheduled_rows import COLUMNS, message_from_row, shown_event
 from telesrv.store.service_messages import SQL_EXISTS
+from telesrv.store.until_online import UntilOnlineStore, wait_for
 
 _TRIES: Final = 8
 
@@ -64,8 +71,8 @@ WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id 
 # Puts a message on the list under the owner's next id; nothing when that was just taken.
 SQL_ADD: Final = """
 INSERT INTO scheduled_messages (bucket, owner_user_id, scheduled_id, random_id, digest, peer_type, peer_id,
-    schedule_date, text, entities, silent, noforwards, reply_to_box_id, reply_quote, fwd)
-SELECT $1, $2, coalesce(max(s.scheduled_id), 0) + 1, $3, $4, $5, $6, $7, $8, $9::jsonb, $10, $11, $12,
+    schedule_date, due_date, text, entities, silent, noforwards, reply_to_box_id, reply_quote, fwd)
+SELECT $1, $2, coalesce(max(s.scheduled_id), 0) + 1, $3, $4, $5, $6, $7, $7, $8, $9::jsonb, $10, $11, $12,
     $13::jsonb, $14::jsonb
 FROM scheduled_messages s WHERE s.bucket = $1 AND s.owner_user_id = $2
 ON CONFLICT DO NOTHING
@@ -76,13 +83,13 @@ SQL_CHAT: Final = f"""
 SELECT {COLUMNS} FROM scheduled_messages s
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.state = 0
     AND ($5::int[] IS NULL OR s.scheduled_id = ANY($5))
-ORDER BY s.scheduled_id DESC
+ORDER BY s.schedule_date DESC, s.scheduled_id DESC
 """
 # Gives a message that waits another text or time; nothing when it is on its way.
 SQL_EDIT: Final = f"""
 UPDATE scheduled_messages s SET text = coalesce($6, s.text),
     entities = CASE WHEN $6::text IS NULL THEN s.entities ELSE $7::jsonb END,
-    schedule_date = coalesce($8, s.schedule_date), edit_date = $9
+    schedule_date = coalesce($8, s.schedule_date), due_date = coalesce($8, s.due_date), edit_date = $9
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.scheduled_id = $5
     AND s.state = 0 AND s.leased_until_ms <= $10
 RETURNING {COLUMNS}
@@ -111,13 +118,17 @@ class _TakenError(Exception):
 class ScheduledStore:
     """The lists of messages that wait."""
 
-    def __init__(self, pool: Pool, events: EventLog, clock: Clock) -> None:
+    def __init__(self, pool: Pool, events: EventLog, until_online: UntilOnlineStore, clock: Clock) -> None:
         self._pool = pool
         self._events = events
+        self._until_online = until_online
         self._clock = clock
 
     async def add(self, request: SendRequest, schedule_date: int) -> Scheduled:
         """Puts a message on the list; the first and every repeated call give the same.
+
+        Args:
+            schedule_date: WHEN_ONLINE: it waits until the other side is online.
 
         Raises:
             RandomIdConflict: the random_id was used for another message.
@@ -125,6 +136,7 @@ class ScheduledStore:
             PeerBlocked: the owner has blocked it.
             ReplyInvalid: the message replied to is not in this chat.
             ScheduleTooMuch: too many wait in this chat.
+            StatusPrivate: the owner may not see when the other side is online.
             Unavailable: a server is away; a repeat is harmless.
 
         *Spec: messages.sendMessage*
@@ -135,12 +147,18 @@ class ScheduledStore:
             if known is not None:
                 return known
             await self._check(request)
+            await self._check_date(owner, request.peer, schedule_date)
             draft_pts = await self._draft(request) if request.clear_draft else None
-            with suppress(_TakenError):
-                return await self._events.transact(
+            try:
+                added = await self._events.transact(
                     [owner] if draft_pts is None else [owner, owner],
                     lambda *args, draft_pts=draft_pts: self._add(request, schedule_date, draft_pts, *args),
                 )
+            except _TakenError:
+                continue
+            if schedule_date == WHEN_ONLINE:
+                await self._until_online.came_already(request.peer.id)
+            return added
         raise Unavailable("a list that kept changing")
 
     async def known(self, request: SendRequest) -> Scheduled | None:
@@ -162,7 +180,7 @@ class ScheduledStore:
     async def waiting(
         self, owner: int, peer: Peer, scheduled_ids: Iterable[int] | None = None
     ) -> list[ScheduledMessage]:
-        """Returns the messages of a chat that wait, all or some, the latest id first.
+        """Returns the messages of a chat that wait, all or some, the last to be sent first.
 
         *Spec: messages.getScheduledHistory*
         """
@@ -191,12 +209,15 @@ class ScheduledStore:
 
         Raises:
             MessageInvalid: there is no such message, or it is on its way.
+            StatusPrivate: as `add`.
             Unavailable: a server is away; a repeat is harmless.
 
         *Spec: messages.editMessage*
         """
 
         async def body(connection: Connection, writer: EventWriter) -> Scheduled:
+            if schedule_date == WHEN_ONLINE:
+                await wait_for(connection, owner, peer.id, date)
             row = await connection.fetchrow(
                 SQL_EDIT,
                 bucket_of(owner),
@@ -217,7 +238,12 @@ class ScheduledStore:
 
         if not 0 < scheduled_id <= MAX_ID:
             raise MessageInvalid
-        return await self._events.transact([owner], body)
+        if schedule_date is not None:
+            await self._check_date(owner, peer, schedule_date)
+        edited = await self._events.transact([owner], body)
+        if schedule_date == WHEN_ONLINE:
+            await self._until_online.came_already(peer.id)
+        return edited
 
     async def delete(
         self,
@@ -272,6 +298,10 @@ class ScheduledStore:
         if waiting >= MAX_PER_CHAT:
             raise ScheduleTooMuch
 
+    async def _check_date(self, owner: int, peer: Peer, schedule_date: int) -> None:
+        if schedule_date == WHEN_ONLINE and not await self._until_online.may_wait(owner, peer.id):
+            raise StatusPrivate
+
     async def _draft(self, request: SendRequest) -> int | None:
         chat = (request.sender_user_id, request.peer.type, request.peer.id)
         row = await self._pool.fetchrow(SQL_DRAFT, *chat)
@@ -286,6 +316,8 @@ class ScheduledStore:
         writer: EventWriter,
     ) -> Scheduled:
         owner, peer, reply_to = request.sender_user_id, request.peer, request.reply_to
+        if schedule_date == WHEN_ONLINE:
+            await wait_for(connection, owner, peer.id, request.date)
         digest = scheduled_digest(request.digest)
         named = (owner, request.random_id, peer.type, peer.id, request.date, digest)
         if await connection.fetchval(SQL_KEEP, *named) is None:

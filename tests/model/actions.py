@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from telesrv.domain.scheduled import WHEN_ONLINE
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Replica
 
@@ -38,6 +39,7 @@ REFUSALS: Final = frozenset(
         "QUOTE_TEXT_INVALID",
         "PINNED_DIALOGS_TOO_MUCH",
         "REPLY_MESSAGE_ID_INVALID",
+        "SCHEDULE_STATUS_PRIVATE",
         "USERNAME_NOT_MODIFIED",
         "USERNAME_OCCUPIED",
         "USER_IS_BLOCKED",
@@ -71,6 +73,7 @@ WEIGHTS: Final = {
     "notify": 2,
     "ttl": 2,
     "scheduled": 3,
+    "presence": 3,
     "ask": 3,
 }
 """How often each of the calls below is chosen."""
@@ -207,7 +210,7 @@ class Chooser:
             peer=self._peer(device, everybody),
             message=self._text(),
             random_id=self._random_id(),
-            schedule_date=self._now() + self._choose.randrange(60, 4000),
+            schedule_date=self._later(),
         )
 
     def forward(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
@@ -264,7 +267,7 @@ class Chooser:
         peer = self._peer(device, everybody)
         waiting = [one.id for one in known.scheduled.values() if _chat(one) == peer.user_id]
         ids = self._choose.sample(waiting, min(len(waiting), 2)) or [99]
-        moved = self._now() + self._choose.randrange(60, 4000)
+        moved = self._later()
         return self._choose.choice(
             [
                 f.messages.SendScheduledMessages(peer=peer, id=ids),
@@ -272,6 +275,12 @@ class Chooser:
                 f.messages.EditMessage(peer=peer, id=ids[0], message=self._text(), schedule_date=moved),
             ]
         )
+
+    def presence(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
+        return f.account.UpdateStatus(offline=self._flag())
+
+    def _later(self) -> int:
+        return WHEN_ONLINE if self._flag(0.3) else self._now() + self._choose.randrange(60, 4000)
 
     def ttl(self, device: Device, known: Replica, everybody: list[Device]) -> Any:
         period = self._choose.choice([0, 0, 600, 7200])

@@ -334,6 +334,7 @@ class World:
         self._note(f"{seconds} s pass")
         self.clock.advance(seconds)
         stores = [server.store for server in self.servers]
+        await asyncio.gather(*(store.until_online.look() for store in stores))
         await asyncio.gather(*(store.due.dispatch() for store in stores))
         await asyncio.gather(*(store.ttl.expire() for store in stores))
         await self._tell_of_sign_ups()

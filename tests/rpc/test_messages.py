@@ -188,7 +188,7 @@ BAD_SENDS: list[tuple[dict[str, Any], str]] = [
     ({"reply_markup": types.ReplyKeyboardHide()}, "REPLY_MARKUP_INVALID"),
     ({"schedule_date": 1_800_000_000}, "SCHEDULE_DATE_TOO_LATE"),
     ({"schedule_date": -5}, "SCHEDULE_DATE_INVALID"),
-    ({"schedule_date": 0x7FFFFFFE}, "SCHEDULE_STATUS_PRIVATE"),
+    ({"to": SELF, "schedule_date": 0x7FFFFFFE}, "SCHEDULE_STATUS_PRIVATE"),
     ({"quick_reply_shortcut": types.InputQuickReplyShortcutId(shortcut_id=1)}, "SHORTCUT_INVALID"),
     ({"effect": 5}, "EFFECT_ID_INVALID"),
     ({"allow_paid_stars": 5}, "PAYMENT_UNSUPPORTED"),

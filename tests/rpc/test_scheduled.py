@@ -141,7 +141,7 @@ async def test_what_waits_is_edited_moved_sent_at_once_or_deleted(server: Server
     assert carried.pts == new.pts + 1 == await ada.pts()
     with pytest.raises(Refused, match="400 MESSAGE_ID_INVALID"):
         await ada.call(functions.messages.SendScheduledMessages(peer=ada.peer(bob), id=[ids[3]]))
-    assert [message.id for message in await scheduled(ada, bob)] == [ids[1], ids[0]]
+    assert [message.id for message in await scheduled(ada, bob)] == [ids[0], ids[1]]
     server.clock.advance(2000)
     assert await server.store.due.dispatch() == 2
     assert [m.message for m in (await bob.history(ada)).messages] == ["edited", "m1", "m3"]

@@ -17,6 +17,7 @@ from telesrv.store import (
     service_messages,
     ttl,
     unread,
+    until_online,
 )
 from tests.store.test_plans import CHAT, CHATS, explain, full_store, scans_of
 
@@ -26,9 +27,11 @@ FILL = """
 UPDATE message_boxes SET flags = 1 WHERE box_id % 40 = 0;
 UPDATE message_boxes SET expires_at = date + 100 WHERE box_id % 3 = 0;
 INSERT INTO scheduled_messages (bucket, owner_user_id, scheduled_id, random_id, digest, peer_type, peer_id,
-    schedule_date, text, silent, noforwards)
-SELECT owner % 64, owner, id, id, '', 1, 1 + id % 20, id, 'text', false, false
+    schedule_date, due_date, text, silent, noforwards)
+SELECT owner % 64, owner, id, id, '', 1, 1 + id % 20, id, id, 'text', false, false
 FROM generate_series(1, 400) owner, generate_series(1, 100) id;
+INSERT INTO online_waits (bucket, user_id, owner_user_id, waits_since)
+SELECT id % 64, id, owner, 0 FROM generate_series(1, 400) id, generate_series(1, 100) owner;
 """
 BUCKET = bucket_of(7)
 KEYS = ([7, 8], [1, 2])
@@ -59,9 +62,21 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "delete waiting": (scheduled.SQL_DELETE, (BUCKET, *CHAT, [5, 6], 9)),
     "lease due": (due.SQL_LEASE, (BUCKET, 10, 10, 20, 64)),
     "lease some": (due.SQL_LEASE_SOME, (BUCKET, *CHAT, [5, 6], 10, 20)),
+    "who waits": (until_online.SQL_WAITING, (BUCKET, 7, 5, 10)),
+    "awaited": (until_online.SQL_AWAITED, (BUCKET, 5, 10)),
+    "take waits": (until_online.SQL_TAKE, (BUCKET, 7, [5, 6])),
     "finish": (due.SQL_FINISH, (BUCKET, 7, 5, 1)),
 }
-IN_ORDER = {"newest", "pinned", "pinned older", "pinned newer", "expired", "next expiring"}
+IN_ORDER = {
+    "who waits",
+    "awaited",
+    "newest",
+    "pinned",
+    "pinned older",
+    "pinned newer",
+    "expired",
+    "next expiring",
+}
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "twins": (deletes.SQL_TWINS, KEYS),
     "delete": (deletes.SQL_DELETE, KEYS),
@@ -73,6 +88,7 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "reaches": (service_messages.SQL_REACHES, (7, 8)),
     "pin": (pinned_messages.SQL_PIN, (*KEYS, True)),
     "expiring": (ttl.SQL_DUE, ([1, 2], 3)),
+    "let go": (until_online.SQL_LET_GO, ([7, 8], [7, 8], 9, 10, 20)),
     "due": (due.SQL_DUE, ([1, 2], 3, 4)),
     "edit boxes": (edits.SQL_EDIT_BOXES, (*KEYS, "text", None, 5)),
 }
@@ -82,7 +98,7 @@ async def test_plans(full_store: Store) -> None:
     """One test, since filling the tables costs more than all plans."""
     async with full_store.pool.acquire() as connection:
         await connection.execute(FILL)
-        await connection.execute("VACUUM ANALYZE message_boxes, scheduled_messages")
+        await connection.execute("VACUUM ANALYZE message_boxes, scheduled_messages, online_waits")
     for name, (sql, args) in ONE_OWNER.items():
         plan = await explain(full_store, sql, *args)
         scans = scans_of(plan)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from telesrv.domain.scheduled import WHEN_ONLINE
 from telesrv.domain.updates import EventKind
 from telesrv.outbox.accounts import LEFT_AFTER_S, PURGED_AT_ONCE
 from telesrv.store import Store
@@ -64,6 +65,7 @@ async def live(server: Server, ada: Device, others: list[Device]) -> None:
             await ada.send(other, f"to you {number}")
             await other.send(ada, f"to Ada {number}")
         await ada.send(other, "later", schedule_date=later)
+        await other.send(ada, "when you come", schedule_date=WHEN_ONLINE)
         await ada.call(f.messages.SaveDraft(peer=there, message="never sent"))
         await ada.call(f.contacts.AddContact(id=named(ada, other), first_name="X", last_name="", phone=""))
         settings = t.InputPeerNotifySettings(silent=True)

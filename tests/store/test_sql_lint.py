@@ -35,6 +35,7 @@ OWNERS = {
     "history_ttl": "bucket",
     "default_history_ttl": "owner_user_id",
     "scheduled_messages": "bucket",
+    "online_waits": "bucket",
     "search_segments": "owner_user_id",
     "search_marks": "owner_user_id",
 }

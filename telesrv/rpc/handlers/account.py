@@ -56,7 +56,9 @@ async def reset_authorization(ctx: Context, request: functions.account.ResetAuth
 
 @handler(functions.account.UpdateStatus)
 async def update_status(ctx: Context, request: functions.account.UpdateStatus) -> bool:
-    """Keeps the presence and shows it at once to those who have the caller before their eyes and may know."""
+    """Keeps the presence and shows it at once to those who have the caller before their eyes and may know.
+    What others have waiting until the caller is online is sent.
+    """
     user_id, now = ctx.user_id, ctx.now()
     await ctx.store.limits.hit("account:status", user_id, STATUS_REPORTS_PER_MINUTE, 60)
     before = (await ctx.store.presence.get([user_id])).get(user_id)
@@ -64,6 +66,7 @@ async def update_status(ctx: Context, request: functions.account.UpdateStatus) -
         await ctx.store.presence.set_offline(user_id, now)
     else:
         await ctx.store.presence.set_online(user_id, now + ONLINE_S)
+        await ctx.store.until_online.came(user_id)
     after = (await ctx.store.presence.get([user_id])).get(user_id)
     if after is None or (before is not None and status_to_tl(before, now) == status_to_tl(after, now)):
         return True

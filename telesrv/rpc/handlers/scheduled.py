@@ -30,11 +30,11 @@ _MAX_IDS: Final = MAX_PER_CHAT
 
 
 def send_time(ctx: Context, schedule_date: int | None) -> int:
-    """Returns when a message is to be sent; 0: now, as also for a time that has passed.
+    """Returns when a message is to be sent; 0: now, as also for a time that has passed. WHEN_ONLINE: as soon
+    as the other side is online.
 
     Raises:
-        RpcError: 400 SCHEDULE_DATE_INVALID, SCHEDULE_DATE_TOO_LATE; SCHEDULE_STATUS_PRIVATE for as soon as
-            the other side is online, which nobody is told of here.
+        RpcError: 400 SCHEDULE_DATE_INVALID, SCHEDULE_DATE_TOO_LATE.
 
     Spec: Scheduled messages.
     """
@@ -43,7 +43,7 @@ def send_time(ctx: Context, schedule_date: int | None) -> int:
     if schedule_date < 0:
         raise bad_request("SCHEDULE_DATE_INVALID")
     if schedule_date == WHEN_ONLINE:
-        raise bad_request("SCHEDULE_STATUS_PRIVATE")
+        return schedule_date
     if schedule_date > ctx.now() + MAX_AHEAD_S:
         raise bad_request("SCHEDULE_DATE_TOO_LATE")
     return schedule_date if schedule_date > ctx.now() else 0
