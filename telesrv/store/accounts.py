@@ -11,9 +11,9 @@ true in this process.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import PeerInvalid, PhoneOccupied
@@ -22,11 +22,9 @@ from telesrv.domain.users import Authorization, ClientInfo, User
 from telesrv.store.auth_keys import cleaned_client, client_columns, client_from_row
 from telesrv.store.cache import MergedCache
 from telesrv.store.events import EventLog
-from telesrv.store.pool import REPEATABLE, Connection, Pool
+from telesrv.store.pool import Connection, Pool
 from telesrv.store.users import SQL_USER, USER_COLUMNS, user_from_row
 
-T = TypeVar("T")
-TRIES: Final = 4
 CACHED_AUTHORIZATIONS: Final = 100_000
 TOUCH_EVERY_S: Final = 60
 """How often the time and address of a device are written at most."""
@@ -204,7 +202,7 @@ class AccountStore:
             )
 
         try:
-            await self._transact(log_in)
+            await self._pool.transact(log_in)
         finally:
             self._cache.forget(auth_key_id)
         return made
@@ -274,21 +272,10 @@ class AccountStore:
             return [row["auth_key_id"] for row in rows]
 
         try:
-            return await self._transact(remove)
+            return await self._pool.transact(remove)
         finally:
             for auth_key_id in ids:
                 self._cache.forget(auth_key_id)
-
-    async def _transact(self, body: Callable[[Connection], Awaitable[T]]) -> T:
-        """Returns what *body* returns, in one transaction that runs again after a deadlock."""
-        for _ in range(TRIES - 1):
-            try:
-                async with self._pool.transaction() as conn:
-                    return await body(conn)
-            except REPEATABLE:
-                continue
-        async with self._pool.transaction() as conn:
-            return await body(conn)
 
     async def _user(self, user_id: int | None) -> User | None:
         if user_id is None:

@@ -24,12 +24,11 @@ from telesrv.domain.errors import DeleteForbidden
 from telesrv.domain.messages import MAX_CHANGED, Affected
 from telesrv.domain.peers import MAX_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.store.chats import Chat, chat_columns
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.marks import Marks
 from telesrv.store.pool import Connection, Pool, Record
 
-Chat: TypeAlias = tuple[int, int, int]
-"""owner_user_id, peer_type, peer_id: the key of a dialog."""
 Sides: TypeAlias = Mapping[int, Sequence[int]]
 """box_ids by their owner."""
 
@@ -280,11 +279,11 @@ async def _put_dialogs_right(
     chats = sorted({*less, *emptied})
     if not chats:
         return {}, {}
-    await connection.execute(SQL_TAKE_OFF, *_columns(chats), [less[chat] for chat in chats])
-    counted = {_chat(row): row for row in await connection.fetch(SQL_RECOUNT, *_columns(chats))}
+    await connection.execute(SQL_TAKE_OFF, *chat_columns(chats), [less[chat] for chat in chats])
+    counted = {_chat(row): row for row in await connection.fetch(SQL_RECOUNT, *chat_columns(chats))}
     removed: dict[int, list[list[Any]]] = {}
     if not keep_dialogs:
-        for row in sorted(await connection.fetch(SQL_REMOVE, *_columns(chats)), key=_chat):
+        for row in sorted(await connection.fetch(SQL_REMOVE, *chat_columns(chats)), key=_chat):
             arranged = [row["folder_id"], row["pinned"], row["unread_mark"]]
             if any(arranged):
                 removed.setdefault(row["owner_user_id"], []).append([*_chat(row)[1:], *arranged])
@@ -304,7 +303,3 @@ async def _put_dialogs_right(
 
 def _chat(row: Record) -> Chat:
     return row["owner_user_id"], row["peer_type"], row["peer_id"]
-
-
-def _columns(chats: Sequence[Chat]) -> tuple[list[int], list[int], list[int]]:
-    return [chat[0] for chat in chats], [chat[1] for chat in chats], [chat[2] for chat in chats]

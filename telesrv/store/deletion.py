@@ -29,13 +29,12 @@ from telesrv.store.accounts import (
     AccountStore,
 )
 from telesrv.store.events import EventLog, EventWriter
-from telesrv.store.pool import REPEATABLE, Connection, Pool
+from telesrv.store.pool import Connection, Pool
 from telesrv.store.profiles import SQL_FREE_PHONE, SQL_FREE_USERNAME
 from telesrv.store.redis import Redis
 
 BATCH: Final = 200
 """How many accounts one transaction tells."""
-TRIES: Final = 4
 MIN_TTL_DAYS: Final = 30
 
 # Makes an account a deleted one.
@@ -142,12 +141,10 @@ class DeletionStore:
         Returns:
             The auth_key_ids that were logged out; None when there is no such account.
         """
-        for _ in range(TRIES - 1):
-            try:
-                return await self._begin(user_id)
-            except REPEATABLE:
-                continue
-        return await self._begin(user_id)
+        keys = await self._pool.transact(lambda conn: self._begin(conn, user_id))
+        for key in keys or ():
+            self._accounts.forget(key)
+        return keys
 
     async def step(self, user_id: int) -> bool:
         """Tells one batch of those who knew a deleted account; returns whether there may be more."""
@@ -196,26 +193,23 @@ class DeletionStore:
         last = (rows[-1]["last_seen_at"], rows[-1]["user_id"])
         return IdlePage(idle, last if len(rows) == limit else None)
 
-    async def _begin(self, user_id: int) -> list[int] | None:
-        async with self._pool.transaction() as conn:
-            user = await conn.fetchrow(SQL_LOCK, user_id)
-            if user is None:
-                return None
-            await conn.execute(SQL_DELETE, user_id)
-            await conn.execute(SQL_FREE_PHONE, user["phone"], user_id)
-            if user["username"] is not None:
-                await conn.execute(SQL_FREE_USERNAME, username_key(user["username"]), user_id)
-            keys = sorted(row["auth_key_id"] for row in await conn.fetch(SQL_OTHERS, user_id, 0))
-            await conn.execute(SQL_FREE_KEYS, keys, user_id)
-            await conn.execute(SQL_DEAUTHORIZE, user_id, keys)
-            await conn.execute(SQL_CLEAR_DEVICES, keys, user_id)
-            await conn.execute(SQL_FORGET_BLOCKS, user_id)
-            await conn.execute(SQL_FORGET_RULES, user_id)
-            await conn.execute(SQL_FORGET_NOTIFY, user_id)
-            await conn.execute(SQL_FORGET_SCHEDULED, bucket_of(user_id), user_id)
-            await conn.execute(SQL_BEGIN, user_id, int(self._clock.time()))
-        for key in keys:
-            self._accounts.forget(key)
+    async def _begin(self, conn: Connection, user_id: int) -> list[int] | None:
+        user = await conn.fetchrow(SQL_LOCK, user_id)
+        if user is None:
+            return None
+        await conn.execute(SQL_DELETE, user_id)
+        await conn.execute(SQL_FREE_PHONE, user["phone"], user_id)
+        if user["username"] is not None:
+            await conn.execute(SQL_FREE_USERNAME, username_key(user["username"]), user_id)
+        keys = sorted(row["auth_key_id"] for row in await conn.fetch(SQL_OTHERS, user_id, 0))
+        await conn.execute(SQL_FREE_KEYS, keys, user_id)
+        await conn.execute(SQL_DEAUTHORIZE, user_id, keys)
+        await conn.execute(SQL_CLEAR_DEVICES, keys, user_id)
+        await conn.execute(SQL_FORGET_BLOCKS, user_id)
+        await conn.execute(SQL_FORGET_RULES, user_id)
+        await conn.execute(SQL_FORGET_NOTIFY, user_id)
+        await conn.execute(SQL_FORGET_SCHEDULED, bucket_of(user_id), user_id)
+        await conn.execute(SQL_BEGIN, user_id, int(self._clock.time()))
         return keys
 
     async def _tell(self, user_id: int, after: int, last: int, told: Sequence[int]) -> None:

@@ -43,6 +43,8 @@ REPEATABLE: Final = (
     asyncpg.InternalServerError,
 )
 """Rolled back for no fault of the statement (40P01, 40001, XX000): the whole transaction may run again."""
+_TRIES: Final = 4
+"""How often it does: whoever wins a deadlock is done soon."""
 
 
 class _WithinDeadline:
@@ -191,6 +193,23 @@ class Pool:
         """
         async with self.acquire() as connection, connection.transaction():
             yield connection
+
+    async def transact(self, body: Callable[[Connection], Awaitable[T]]) -> T:
+        """Returns what *body* returns, after the commit; what it raises rolls everything back and is raised.
+
+        It is run again after a deadlock, so it keeps nothing outside.
+
+        Raises:
+            Unavailable: as `transaction`.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                async with self.transaction() as connection:
+                    return await body(connection)
+            except REPEATABLE:
+                continue
+        async with self.transaction() as connection:
+            return await body(connection)
 
     async def fetch(self, sql: str, *args: object) -> list[Record]:
         """Returns all rows of a read, repeated while PostgreSQL is away.

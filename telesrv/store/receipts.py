@@ -15,19 +15,17 @@ statement, sees every box that was committed under their locks.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from telesrv.domain.errors import DomainError
 from telesrv.domain.messages import ReadOutcome, ReadRequest
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
+from telesrv.store.chats import Chat, chat_columns
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.marks import Marks
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.unread_marks import unread_mark_event
-
-Chat: TypeAlias = tuple[int, int, int]
-"""owner_user_id, peer_type, peer_id: the key of a dialog."""
 
 # Reads the marks of some chats.
 SQL_READ_MARKS: Final = """
@@ -122,7 +120,7 @@ class ReadWriter:
     async def _look_up(self, furthest: dict[Chat, ReadRequest]) -> _Batch:
         """Returns what is to be moved, so far as can be told before the dialogs are locked."""
         chats = sorted(furthest)
-        rows = await self._pool.fetch(SQL_READ_MARKS, list(range(len(chats))), *_columns(chats))
+        rows = await self._pool.fetch(SQL_READ_MARKS, list(range(len(chats))), *chat_columns(chats))
         batch = _Batch()
         partly: list[tuple[Chat, int, int]] = []
         for row in rows:
@@ -138,7 +136,7 @@ class ReadWriter:
         if partly:
             places = list(range(len(partly)))
             above, upto = [mark for _, mark, _ in partly], [target for _, _, target in partly]
-            columns = _columns([chat for chat, _, _ in partly])
+            columns = chat_columns([chat for chat, _, _ in partly])
             for row in await self._pool.fetch(SQL_SEEN, places, *columns, above, upto):
                 chat = partly[row["i"]][0]
                 there = (chat[2], int(PeerType.USER), chat[0])
@@ -168,12 +166,12 @@ class _Batch:
         """
         cleared: list[Chat] = []
         if self.marked:
-            rows = await connection.fetch(SQL_CLEAR_MARKS, *_columns(sorted(self.marked)))
+            rows = await connection.fetch(SQL_CLEAR_MARKS, *chat_columns(sorted(self.marked)))
             cleared = sorted(tuple(row) for row in rows)
         chats = sorted({*self.inbox, *self.outbox})
         rows = await connection.fetch(
             SQL_MOVE_MARKS,
-            *_columns(chats),
+            *chat_columns(chats),
             [self.inbox[chat][0] if chat in self.inbox else 0 for chat in chats],
             [self.outbox[chat][0] if chat in self.outbox else 0 for chat in chats],
         )
@@ -182,7 +180,7 @@ class _Batch:
         moved: dict[Chat, ReadOutcome] = {}
         unread: dict[Chat, int] = {}
         if inbox_moved:
-            counted = await connection.fetch(SQL_COUNT_UNREAD, *_columns(inbox_moved))
+            counted = await connection.fetch(SQL_COUNT_UNREAD, *chat_columns(inbox_moved))
             unread = {tuple(row)[:3]: row["unread_count"] for row in counted}
         for chat in sorted({*inbox_moved, *cleared}):
             if chat in unread:
@@ -225,7 +223,3 @@ def _chat(request: ReadRequest) -> Chat:
 
 def _reach(request: ReadRequest) -> float:
     return request.max_box_id if request.max_box_id > 0 else float("inf")
-
-
-def _columns(chats: Sequence[Chat]) -> tuple[list[int], list[int], list[int]]:
-    return [chat[0] for chat in chats], [chat[1] for chat in chats], [chat[2] for chat in chats]

@@ -17,11 +17,10 @@ from typing import Final, TypeAlias
 from telesrv.clock import Clock
 from telesrv.domain.contacts import MAX_SAVED
 from telesrv.domain.users import SavedContact
-from telesrv.store.pool import REPEATABLE, Connection, Pool
+from telesrv.store.pool import Connection, Pool
 
 Names: TypeAlias = tuple[str, str]
 """First and last name."""
-_TRIES: Final = 4
 _RESET_BATCH: Final = 1_000
 
 # Reads which numbers the owner has saved.
@@ -115,23 +114,19 @@ class SavedContactStore:
             await self._change(owner, {}, [row["phone"] for row in rows])
 
     async def _change(self, owner: int, new: Mapping[str, Names], gone: Sequence[str]) -> None:
-        """Writes and forgets numbers in one transaction, which runs again after a deadlock."""
+        """Writes and forgets numbers in one transaction."""
         if not new and not gone:
             return
         phones = sorted(new)
         names = [[new[phone][part] for phone in phones] for part in (0, 1)]
-        for attempt in range(_TRIES):
-            try:
-                async with self._pool.transaction() as connection:
-                    await connection.execute(SQL_FORGET, owner, gone)
-                    await connection.execute(SQL_SAVE, owner, phones, *names, int(self._clock.time()))
-                    await connection.execute(SQL_FORGET_NOTES, owner, gone)
-                    await connection.execute(SQL_NOTE, owner, phones)
-            except REPEATABLE:
-                if attempt == _TRIES - 1:
-                    raise
-            else:
-                return
+
+        async def body(connection: Connection) -> None:
+            await connection.execute(SQL_FORGET, owner, gone)
+            await connection.execute(SQL_SAVE, owner, phones, *names, int(self._clock.time()))
+            await connection.execute(SQL_FORGET_NOTES, owner, gone)
+            await connection.execute(SQL_NOTE, owner, phones)
+
+        await self._pool.transact(body)
 
 
 async def take(connection: Connection, owner: int, saved: SavedContact) -> bool:
