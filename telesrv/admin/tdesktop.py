@@ -10,7 +10,7 @@ restarts and log-outs. It is started with ``-workdir PATH``; nothing in it is pa
 The passcode is empty, as in every fresh installation: what is encrypted here is not protected by it. Written
 are two small files, complete or not at all, ``key_datas`` last.
 
-Spec: Telegram Desktop's public source, storage/details and mtproto/mtproto_config.
+*Spec: Telegram Desktop's public source, storage/details and mtproto/mtproto_config*
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def write_work_directory(
         ValueError: host is not an IP address, port is out of range, or the PEM holds no 2048-bit RSA key.
         OSError: the files cannot be written.
 
-    Spec: Telegram Desktop's public source.
+    *Spec: Telegram Desktop's public source*
     """
     address = ipaddress.ip_address(host)
     if port not in _PORTS:

@@ -4,7 +4,7 @@ This module is the one place that knows which library encrypts: AES-IGE comes fr
 fastest of the sound ones, and refuses nothing of a wrong length by itself, so that lengths are checked
 here), AES-CTR from ``cryptography``. Nothing here reads a clock or draws random bytes.
 
-Spec: MTProto 2.0, detailed description; MTProto 1.0 description.
+*Spec: MTProto 2.0, detailed description; MTProto 1.0 description*
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def ige_encrypt(data: bytes, key: bytes, iv: bytes) -> bytes:
     Raises:
         ValueError: a length is wrong (our bug, never the peer's).
 
-    Spec: MTProto 2.0, detailed description.
+    *Spec: MTProto 2.0, detailed description*
     """
     _check_ige(data, key, iv)
     encrypted: bytes = cryptg.encrypt_ige(data, key, iv)
@@ -85,7 +85,7 @@ def ige_decrypt(data: bytes, key: bytes, iv: bytes) -> bytes:
     Raises:
         ValueError: a length is wrong; callers check the peer's lengths first.
 
-    Spec: MTProto 2.0, detailed description.
+    *Spec: MTProto 2.0, detailed description*
     """
     _check_ige(data, key, iv)
     decrypted: bytes = cryptg.decrypt_ige(data, key, iv)
@@ -97,7 +97,7 @@ class CtrStream:
 
     Encryption and decryption are the same operation; one object serves one direction only.
 
-    Spec: MTProto transports, "Transport obfuscation".
+    *Spec: MTProto transports, "Transport obfuscation"*
     """
 
     __slots__ = ("_update",)
@@ -117,7 +117,7 @@ class AuthKey:
     ``id_bytes`` are those bytes; ``aux_hash`` is the first 8 bytes of the same SHA-1, used in the
     new_nonce_hash of the key exchange.
 
-    Spec: Creating an Authorization Key; MTProto 2.0, detailed description.
+    *Spec: Creating an Authorization Key; MTProto 2.0, detailed description*
     """
 
     __slots__ = ("aux_hash", "data", "id", "id_bytes")
@@ -174,7 +174,7 @@ def encrypt_message(auth_key: AuthKey, plaintext: bytes, *, from_server: bool, p
     Raises:
         ValueError: plaintext and padding are not whole blocks.
 
-    Spec: MTProto 2.0, detailed description.
+    *Spec: MTProto 2.0, detailed description*
     """
     x = _offset(from_server)
     padded = plaintext + padding
@@ -197,7 +197,7 @@ def decrypt_message(auth_key: AuthKey, payload: bytes, *, from_server: bool) -> 
     Raises:
         DecryptionError: the payload is too short, not whole blocks, for another key, or forged.
 
-    Spec: MTProto 2.0, detailed description.
+    *Spec: MTProto 2.0, detailed description*
     """
     size = len(payload) - HEADER_BYTES
     if size < MIN_PLAINTEXT_BYTES or size % BLOCK_BYTES:
@@ -221,7 +221,7 @@ def quick_ack_token(auth_key: AuthKey, plaintext: bytes) -> int:
         auth_key: the key of the message.
         plaintext: the client's plaintext with its padding, as ``decrypt_message`` returns it.
 
-    Spec: MTProto transports, "Quick ack".
+    *Spec: MTProto transports, "Quick ack"*
     """
     return int.from_bytes(_msg_key_large(auth_key, plaintext, 0)[:4], "little") | _QUICK_ACK_BIT
 
@@ -234,7 +234,7 @@ def derive_salt(secret: bytes, auth_key_id: int, period: int) -> int:
         auth_key_id: signed 64-bit id of the key.
         period: the number of the period, counted by the caller.
 
-    Spec: Mobile Protocol: Detailed Description, "Server salt".
+    *Spec: Mobile Protocol: Detailed Description, "Server salt"*
     """
     message = b"server_salt" + struct.pack("<qq", auth_key_id, period)
     salt = int.from_bytes(hmac.digest(secret, message, "sha256")[:8], "little", signed=True)
@@ -249,7 +249,7 @@ def bare_msg_key_v1(plaintext: bytes) -> bytes:
 def derive_aes_v1(auth_key: AuthKey, msg_key: bytes, *, from_server: bool) -> tuple[bytes, bytes]:
     """Return (aes_key, aes_iv), 32 bytes each, for a msg_key of MTProto 1.0.
 
-    Spec: MTProto 1.0 description, "Defining AES Key and Initialization Vector".
+    *Spec: MTProto 1.0 description, "Defining AES Key and Initialization Vector"*
     """
     data, x = auth_key.data, _offset(from_server)
     a = sha1(msg_key + data[x : x + 32])
@@ -267,7 +267,7 @@ def encrypt_message_v1(auth_key: AuthKey, plaintext: bytes, *, from_server: bool
     Raises:
         ValueError: plaintext and padding are not whole blocks.
 
-    Spec: MTProto 1.0 description; Perfect Forward Secrecy.
+    *Spec: MTProto 1.0 description; Perfect Forward Secrecy*
     """
     msg_key = bare_msg_key_v1(plaintext)
     key, iv = derive_aes_v1(auth_key, msg_key, from_server=from_server)
@@ -283,7 +283,7 @@ def decrypt_message_v1(auth_key: AuthKey, payload: bytes, *, from_server: bool) 
     Raises:
         DecryptionError: the payload is too short, not whole blocks, or for another key.
 
-    Spec: MTProto 1.0 description.
+    *Spec: MTProto 1.0 description*
     """
     size = len(payload) - HEADER_BYTES
     if size < BLOCK_BYTES or size % BLOCK_BYTES:

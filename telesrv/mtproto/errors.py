@@ -4,7 +4,7 @@ The gateway decides by class alone: a ``TransportError`` carries the code that i
 the connection closes; every other class closes the connection without an answer, because an answer to
 a packet that could not be verified would tell an attacker something.
 
-Spec: MTProto transports; Security Guidelines for Client Developers.
+*Spec: MTProto transports; Security Guidelines for Client Developers*
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TransportError(ProtocolError):
     Args:
         code: the positive code (404, 429, 444).
 
-    Spec: MTProto transports, "Transport errors".
+    *Spec: MTProto transports, "Transport errors"*
     """
 
     def __init__(self, code: int) -> None:

@@ -16,7 +16,7 @@ message may come starts over, so that a probe by the legacy req_pq costs nothing
 of retries on one connection is bounded, because each costs us a private RSA operation. What fails a check
 raises, the machine is dead from then on, and nothing is answered: all failures look alike from outside.
 
-Spec: Creating an Authorization Key; Security Guidelines for Client Developers.
+*Spec: Creating an Authorization Key; Security Guidelines for Client Developers*
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class ServerExchange:
         keys: the RSA keys offered, the preferred one first; at least one.
         random: returns that many random bytes of cryptographic quality; jobs call it from their thread.
 
-    Spec: Creating an Authorization Key.
+    *Spec: Creating an Authorization Key*
     """
 
     def __init__(self, keys: Sequence[RSAKey], random: Callable[[int], bytes]) -> None:
@@ -217,7 +217,7 @@ class ServerExchange:
     def persisted(self, now: float) -> list[ExchangeEvent]:
         """Tell the client that the key, which is stored now, is good; the next exchange may begin.
 
-        Spec: Creating an Authorization Key, "dh_gen_ok".
+        *Spec: Creating an Authorization Key, "dh_gen_ok"*
         """
         progress = self._created()
         self._state, self._begun = _State.IDLE, None
@@ -234,7 +234,7 @@ class ServerExchange:
         Raises:
             ExchangeError: it collided too often; close.
 
-        Spec: Creating an Authorization Key, "dh_gen_retry".
+        *Spec: Creating an Authorization Key, "dh_gen_retry"*
         """
         progress = self._created()
         assert progress.auth_key is not None
@@ -404,7 +404,7 @@ class ServerExchange:
 def pack_unencrypted(msg_id: int, body: bytes) -> bytes:
     """Return an unencrypted message: auth_key_id 0 (8), msg_id (8), length (4), body.
 
-    Spec: Mobile Protocol: Detailed Description, "Unencrypted Message".
+    *Spec: Mobile Protocol: Detailed Description, "Unencrypted Message"*
     """
     return _HEADER.pack(0, msg_id, len(body)) + body
 
@@ -415,7 +415,7 @@ def unpack_unencrypted(payload: bytes) -> bytes:
     Raises:
         ExchangeError: it is encrypted, cut short, too long, or followed by more than random padding.
 
-    Spec: Mobile Protocol: Detailed Description, "Unencrypted Message".
+    *Spec: Mobile Protocol: Detailed Description, "Unencrypted Message"*
     """
     if len(payload) < _HEADER.size:
         raise ExchangeError("an unencrypted message is longer")

@@ -1,6 +1,6 @@
 """The proof that the holder of a temporary key also holds the permanent one.
 
-Spec: Perfect Forward Secrecy; auth.bindTempAuthKey.
+*Spec: Perfect Forward Secrecy; auth.bindTempAuthKey*
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def verify_bind_temp_auth_key(
     Raises:
         BindError: any of it does not match; the msg_key is compared in constant time.
 
-    Spec: auth.bindTempAuthKey.
+    *Spec: auth.bindTempAuthKey*
     """
     if len(encrypted_message) != 24 + _PADDED_BYTES:
         raise BindError(f"an encrypted_message of {len(encrypted_message)} bytes")

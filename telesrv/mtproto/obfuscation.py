@@ -6,7 +6,7 @@
 The server's key stream comes from bytes 8-55 read backwards. With an MTProto proxy's secret each key is
 replaced by SHA-256(key + secret).
 
-Spec: MTProto transports, "Transport obfuscation"; MTProxy.
+*Spec: MTProto transports, "Transport obfuscation"; MTProxy*
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ObfuscatedHeader(NamedTuple):
 def open_header(header: bytes, secret: bytes) -> ObfuscatedHeader:
     """Return what the 64 bytes say under ``secret`` (empty for none); only a known tag proves them valid.
 
-    Spec: MTProto transports, "Transport obfuscation".
+    *Spec: MTProto transports, "Transport obfuscation"*
     """
     inbound = _stream(header[8:56], secret)
     outbound = _stream(header[55:7:-1], secret)

@@ -3,7 +3,7 @@
 Private operations run by the Chinese remainder theorem in gmpy2's constant-time exponentiation, with the
 interpreter lock released; call them in a thread.
 
-Spec: Creating an Authorization Key.
+*Spec: Creating an Authorization Key*
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def power(base: int, exponent: int, modulus: int) -> int:
         exponent: a positive integer, secret.
         modulus: an odd integer.
 
-    Spec: Security Guidelines for Client Developers, "Diffie-Hellman key exchange".
+    *Spec: Security Guidelines for Client Developers, "Diffie-Hellman key exchange"*
     """
     with gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
         return int(gmpy2.powmod_sec(base, exponent, modulus))
@@ -71,7 +71,7 @@ def _tl_bytes(data: bytes) -> bytes:
 def public_fingerprint(n: int, e: int) -> int:
     """Return the signed 64-bit fingerprint of a public key: the last 8 bytes of SHA-1 of its bare TL form.
 
-    Spec: Creating an Authorization Key, "Server responds with".
+    *Spec: Creating an Authorization Key, "Server responds with"*
     """
     body = b"".join(_tl_bytes(v.to_bytes((v.bit_length() + 7) // 8, "big")) for v in (n, e))
     return int.from_bytes(sha1(body)[12:20], "little", signed=True)
@@ -240,7 +240,7 @@ def unpad_rsa_pad(block: bytes) -> bytes | None:
 
     The hash is compared in constant time.
 
-    Spec: Creating an Authorization Key, "RSA_PAD(data, server_public_key)".
+    *Spec: Creating an Authorization Key, "RSA_PAD(data, server_public_key)"*
     """
     aes_encrypted = block[32:]
     temp_key = bytes(a ^ b for a, b in zip(block[:32], sha256(aes_encrypted), strict=True))
@@ -258,7 +258,7 @@ def unpad_old(block: bytes) -> tuple[bytes, bytes] | None:
 
     Only the parser of the data knows where it ends, so that the caller compares the hash, in constant time.
 
-    Spec: Creating an Authorization Key (the form before RSA_PAD).
+    *Spec: Creating an Authorization Key (the form before RSA_PAD)*
     """
     if block[0]:
         return None

@@ -16,7 +16,7 @@ read. No I/O, no clock; randomness is an argument. One object serves one connect
 plain transports stay open: one port serves clients that reach the server through a proxy link and those
 that know its address. The secret is a way past filters, not an access control.
 
-Spec: MTProto transports; MTProxy.
+*Spec: MTProto transports; MTProxy*
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ServerTransport:
     Raises:
         ValueError: the secret has another length.
 
-    Spec: MTProto transports.
+    *Spec: MTProto transports*
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ServerTransport:
     def pack_error(self, code: int) -> bytes:
         """Return the transport error ``-code`` as one frame, or nothing while the transport is unknown.
 
-        Spec: MTProto transports, "Transport errors".
+        *Spec: MTProto transports, "Transport errors"*
         """
         if self._codec is None:
             return b""

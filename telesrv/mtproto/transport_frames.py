@@ -11,7 +11,7 @@ other direction. Obfuscation happens below, in ``obfuscation``; these classes se
 
 All integers are little-endian.
 
-Spec: MTProto transports.
+*Spec: MTProto transports*
 """
 
 from __future__ import annotations

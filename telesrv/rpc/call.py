@@ -4,7 +4,7 @@
 
 Wrappers may stand in any order and be packed at any depth; the reader bounds both.
 
-Spec: Calling methods.
+*Spec: Calling methods*
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def parse(body: bytes | memoryview) -> Call:
     Args:
         body: one TL function, boxed, nothing after it.
 
-    Spec: Calling methods.
+    *Spec: Calling methods*
     """
     try:
         method = tl.read(body)

@@ -3,7 +3,7 @@
 A sender is told of a code after it is stored. It takes the code away in bounded time and never raises: a
 code that could not be delivered is reported in the log (without the code) and the client may ask again.
 
-Spec: User Authorization.
+*Spec: User Authorization*
 """
 
 from __future__ import annotations

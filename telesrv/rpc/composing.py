@@ -2,7 +2,7 @@
 
 Sending, editing, forwarding and drafts take their requests apart by these.
 
-Spec: Styled text with message entities; Message replies; messages.sendMessage.
+*Spec: Styled text with message entities; Message replies; messages.sendMessage*
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def refuse_unsupported(request: TLFunction) -> None:
         RpcError: 400 by the name of what is not here; 403 PREMIUM_ACCOUNT_REQUIRED for a message that is to
             be sent again and again: no account has what that takes.
 
-    Spec: messages.sendMessage.
+    *Spec: messages.sendMessage*
     """
     for field, error in _UNSUPPORTED.items():
         if getattr(request, field, None):
@@ -86,7 +86,7 @@ def message_text(
     Raises:
         RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
 
-    Spec: Styled text with message entities.
+    *Spec: Styled text with message entities*
     """
     try:
         return clean_text(text, _entities(ctx, entities))
@@ -104,7 +104,7 @@ def draft_text(ctx: Context, text: str, entities: Iterable[types.TypeMessageEnti
     Raises:
         RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
 
-    Spec: Message drafts.
+    *Spec: Message drafts*
     """
     try:
         return clean_text(text, _entities(ctx, entities), as_typed=True)
@@ -124,7 +124,7 @@ def replied_to(
     Raises:
         RpcError: 400 STORY_ID_INVALID, REPLY_TO_MONOFORUM_PEER_INVALID, REPLY_MESSAGE_ID_INVALID.
 
-    Spec: Message replies.
+    *Spec: Message replies*
     """
     if reply is None:
         return None
@@ -155,7 +155,7 @@ def maybe_quote(
     Raises:
         RpcError: 400 QUOTE_TEXT_INVALID.
 
-    Spec: Message replies.
+    *Spec: Message replies*
     """
     if not reply.quote_text:
         return None

@@ -6,7 +6,7 @@ stores is a 500, never a 401, which would log people out.
 
 Concurrency: any number of calls at once; it keeps no state of a call.
 
-Spec: Calling methods; Error handling.
+*Spec: Calling methods; Error handling*
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Dispatcher:
             caller: is brought up to date: layer and client by this call's wrappers, user_id by the store,
                 auth_key_id when a temporary key is bound.
 
-        Spec: Calling methods.
+        *Spec: Calling methods*
         """
         started = self._clock.monotonic()
         outcome = await self._outcome(call, caller)
@@ -135,7 +135,7 @@ class Dispatcher:
     async def destroy_auth_key(self, caller: Caller) -> bool:
         """Forgets the key the caller's packets are encrypted with, and what was bound to it.
 
-        Spec: destroy_auth_key (Service Messages).
+        *Spec: destroy_auth_key (Service Messages)*
         """
         if caller.temp_auth_key_id is not None:
             return await self._store.auth_keys.delete(caller.temp_auth_key_id)

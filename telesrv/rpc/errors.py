@@ -3,7 +3,7 @@
 Only this family reaches clients. A domain error has one public name wherever it comes up; anything that is
 neither is a bug and becomes a bare 500 in the dispatcher.
 
-Spec: Error handling.
+*Spec: Error handling*
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RpcError(Exception):
             for anything else.
         type: the upper-case name, e.g. ``PEER_ID_INVALID``.
 
-    Spec: Error handling.
+    *Spec: Error handling*
     """
 
     def __init__(self, code: int, type: str) -> None:

@@ -4,7 +4,7 @@
 
 Nothing is stored when one is made; that it works once is kept in Redis until it would have expired.
 
-Spec: auth.exportAuthorization.
+*Spec: auth.exportAuthorization*
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A text is taken as it can be stored and shown: control characters and lone surrogates are gone, blanks at the
 ends too, and inner runs of blanks are one.
 
-Spec: account.updateProfile; contacts.addContact.
+*Spec: account.updateProfile; contacts.addContact*
 """
 
 from __future__ import annotations

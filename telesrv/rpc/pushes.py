@@ -4,7 +4,7 @@ Guarantees: one push a row, in the order of the rows; every push is complete, wi
 and moves a client's pts by exactly what its event covers. It writes nothing. The store is read once for a
 batch of one account, however many rows and users there are.
 
-Spec: Working with Updates.
+*Spec: Working with Updates*
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PushBuilder:
         Raises:
             Unavailable: the store did not answer; the rows stay claimed until their lease ends.
 
-        Spec: Working with Updates.
+        *Spec: Working with Updates*
         """
         built = (await self.build_many({user_id: items}))[user_id]
         if isinstance(built, Exception):
@@ -66,7 +66,7 @@ class PushBuilder:
         Raises:
             Unavailable: as `build`.
 
-        Spec: Working with Updates.
+        *Spec: Working with Updates*
         """
         built: dict[int, list[Push] | Exception] = {}
         shown: dict[int, list[set[int]]] = {}

@@ -1,6 +1,6 @@
 """Answers with the users that they show: read once for all of them, as the caller may see them.
 
-Spec: Peers.
+*Spec: Peers*
 """
 
 from __future__ import annotations

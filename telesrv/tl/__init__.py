@@ -4,7 +4,7 @@
 `mt`); `write` gives the bytes of the layer it is told. Importing this package loads nothing; each part loads
 when it is used.
 
-Spec: TL Language
+*Spec: TL Language*
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `up` makes the newest layer's value of an older one's, `down` the older one's of the newest. Neither is given
 None. Beside them stand the constructors that all changed in one way, for `upgrade` and `downgrade` alike.
 
-Spec: TL Language
+*Spec: TL Language*
 """
 
 from __future__ import annotations

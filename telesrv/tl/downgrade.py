@@ -5,7 +5,7 @@ vector or an optional field one without a rule is left out; where one is require
 error). CONTENT names what an object must be able to say: without it the whole object goes. OBJECTS gives the
 fields that only the older variant has. RESULTS gives the answers whose type changed.
 
-Spec: TL Language
+*Spec: TL Language*
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def inflate(packed: bytes, limit: int) -> bytes:
     Raises LimitExceeded when there is more, TLError when the stream is broken, unfinished or followed by
     bytes.
 
-    Spec: Service Messages
+    *Spec: Service Messages*
     """
     stream = zlib.decompressobj(_AUTO_HEADER)
     try:

@@ -8,7 +8,7 @@ that the schema does not promise.
 Readers check offsets only where a wrong one would go on unnoticed: struct and indexing raise at the end of
 the bytes, and slices that ran over it are found by the one comparison at the end of `read`.
 
-Spec: Binary Data Serialization
+*Spec: Binary Data Serialization*
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def read(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) 
 
     Bool is a bool. A gzip_packed is inflated. Raises only ProtocolError, whatever the bytes.
 
-    Spec: Binary Data Serialization
+    *Spec: Binary Data Serialization*
     """
     b = data if data.__class__ is bytes else bytes(data)
     budget = Budget() if limits is DEFAULT_LIMITS else Budget.of(limits)
@@ -132,7 +132,7 @@ def read_prefix(
 ) -> tuple[Any, int]:
     """Returns the boxed object at `offset` and the offset of its end; otherwise as `read`.
 
-    Spec: Binary Data Serialization
+    *Spec: Binary Data Serialization*
     """
     return _run(_read_any, data, offset, limits)
 
@@ -142,7 +142,7 @@ def read_result(
 ) -> Any:
     """Returns the answer to a method whose RESULT is `result_type`; vectors and Bool included.
 
-    Spec: Binary Data Serialization
+    *Spec: Binary Data Serialization*
     """
     b = data if isinstance(data, bytes) else bytes(data)
     value, end = _run(_result_reader(result_type), b, 0, limits)

@@ -4,7 +4,7 @@ A field that became required gets an empty value (`defaults`), one that changed 
 (`conversions`), and what an older layer said by another field is carried over by one function per constructor
 here.
 
-Spec: TL Language
+*Spec: TL Language*
 """
 
 from __future__ import annotations

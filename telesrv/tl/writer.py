@@ -6,7 +6,7 @@ type gets the code of the layer's variant; one that it does not have goes throug
 in its place, or, in a vector or an optional field, nothing. A class that belongs under another type is a
 TypeError: a bug of ours.
 
-Spec: Binary Data Serialization
+*Spec: Binary Data Serialization*
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write(value: Any, layer: int = LAYER) -> bytes:
     Raises TypeError when a value is not of the type that the schema says, or when the layer has no way to say
     it.
 
-    Spec: Binary Data Serialization
+    *Spec: Binary Data Serialization*
     """
     return _run(_anything.get(layer) or _anything_of(layer), value)
 
@@ -71,7 +71,7 @@ def write_result(value: Any, result_type: str, layer: int = LAYER) -> bytes:
 
     Raises TypeError as `write` does.
 
-    Spec: Binary Data Serialization
+    *Spec: Binary Data Serialization*
     """
     writers = layer_writers(layer)
     changed = downgrade.RESULTS.get(result_type)
@@ -103,7 +103,7 @@ def _guard(write: Write, value: Any, out: list[bytes]) -> None:
 def write_bytes(value: bytes) -> bytes:
     """Returns a TL string: length, content, padding to a multiple of four.
 
-    Spec: Binary Data Serialization
+    *Spec: Binary Data Serialization*
     """
     n = len(value)
     if n < 254:

@@ -1,6 +1,6 @@
 """Changes of messages that exist: edited, deleted, pinned, their contents seen.
 
-Spec: Working with Updates.
+*Spec: Working with Updates*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The configuration every client starts with.
 
-Spec: help.getConfig.
+*Spec: help.getConfig*
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def config_to_tl(ip: str, port: int, this_dc: int, now: int) -> types.Config:
         this_dc: the DC this client believes it is connected to, 1 to 5.
         now: unix seconds.
 
-    Spec: help.getConfig.
+    *Spec: help.getConfig*
     """
     return types.Config(
         revoke_pm_inbox=True,

@@ -2,7 +2,7 @@
 
 The list is data, made by `make countries`; a client completes and groups the number that a user types by it.
 
-Spec: help.getCountriesList.
+*Spec: help.getCountriesList*
 """
 
 from __future__ import annotations

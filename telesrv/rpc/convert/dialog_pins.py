@@ -1,6 +1,6 @@
 """Events of pinned chats.
 
-Spec: updateDialogPinned; updatePinnedDialogs.
+*Spec: updateDialogPinned; updatePinnedDialogs*
 """
 
 from __future__ import annotations

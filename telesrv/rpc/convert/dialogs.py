@@ -1,6 +1,6 @@
 """Dialogs, and the hash by which a client tells that its list is still right.
 
-Spec: Dialogs; Pagination in the API.
+*Spec: Dialogs; Pagination in the API*
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def dialog_to_tl(
 ) -> types.Dialog:
     """Returns the chat as it stands in its owner's list, with the owner's draft and the time of its messages.
 
-    Spec: Dialogs.
+    *Spec: Dialogs*
     """
     return types.Dialog(
         pinned=dialog.pinned_order > 0,
@@ -55,7 +55,7 @@ def dialog_to_tl(
 def archive_to_tl(archive: Archive) -> types.DialogFolder:
     """Returns the archive as one entry among the pinned chats; nothing in it counts as muted.
 
-    Spec: Folders (Peer folders).
+    *Spec: Folders (Peer folders)*
     """
     return types.DialogFolder(
         pinned=True,
@@ -81,7 +81,7 @@ def dialog_user_ids(page: DialogPage) -> set[int]:
 def list_hash(numbers: Iterable[int]) -> int:
     """Returns the hash of a list, as a signed 64-bit number.
 
-    Spec: Pagination in the API (Hash generation).
+    *Spec: Pagination in the API (Hash generation)*
     """
     value = 0
     for number in numbers:

@@ -1,6 +1,6 @@
 """Drafts, and the events that tell of them.
 
-Spec: Message drafts.
+*Spec: Message drafts*
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from telesrv.tl import types
 def draft_to_tl(draft: Draft) -> types.DraftMessage:
     """Returns what the owner began to write.
 
-    Spec: Message drafts.
+    *Spec: Message drafts*
     """
     reply, webpage = draft.reply_to, draft.webpage
     return types.DraftMessage(

@@ -1,6 +1,6 @@
 """Styled ranges between TL and the domain.
 
-Spec: Styled text with message entities.
+*Spec: Styled text with message entities*
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_ARGUMENT_CODE_POINTS: Final = 2048
 def entities_to_tl(entities: Sequence[Entity]) -> list[types.TypeMessageEntity] | None:
     """Returns the entities as TL has them, None for no entity: the field is then left out.
 
-    Spec: Styled text with message entities.
+    *Spec: Styled text with message entities*
     """
     if not entities:
         return None
@@ -75,7 +75,7 @@ def entities_from_tl(
         entities: of sendMessage or of a quote.
         maybe_user: returns the user_id that an InputUser of the caller names, None for none.
 
-    Spec: Styled text with message entities.
+    *Spec: Styled text with message entities*
     """
     kept = (_from_tl(entity, maybe_user) for entity in entities or ())
     return [entity for entity in kept if entity is not None]

@@ -2,7 +2,7 @@
 
 A filter names its peers as a client names them to us, by access hash: an event has the hashes in its payload.
 
-Spec: Folders.
+*Spec: Folders*
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def filter_to_tl(filter_: DialogFilter, hash_of: Callable[[Peer], int]) -> types
     Args:
         hash_of: gives the owner's access hash of a peer.
 
-    Spec: Folders.
+    *Spec: Folders*
     """
 
     def named(peers: Iterable[Peer]) -> list[types.TypeInputPeer]:
@@ -55,7 +55,7 @@ def filter_to_tl(filter_: DialogFilter, hash_of: Callable[[Peer], int]) -> types
 def filters_to_tl(filters: DialogFilters, owner: int, secret: bytes) -> types.messages.DialogFilters:
     """Returns all filters in their order, the list of all chats among them.
 
-    Spec: messages.getDialogFilters.
+    *Spec: messages.getDialogFilters*
     """
     shown: list[types.TypeDialogFilter] = [
         types.DialogFilterDefault()

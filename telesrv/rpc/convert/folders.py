@@ -1,6 +1,6 @@
 """Events of chats that moved to the archive or back.
 
-Spec: updateFolderPeers.
+*Spec: updateFolderPeers*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages, as their owner's clients see them.
 
-Spec: Working with Updates; Message replies.
+*Spec: Working with Updates; Message replies*
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def message_to_tl(box: MessageBox) -> types.Message | types.MessageService:
 
     Its author always stands in from_id, so that no client has to guess it from the chat.
 
-    Spec: Message; Service messages.
+    *Spec: Message; Service messages*
     """
     if box.action is not None:
         return types.MessageService(
@@ -57,7 +57,7 @@ def message_to_tl(box: MessageBox) -> types.Message | types.MessageService:
 def action_to_tl(action: Action) -> types.TypeMessageAction:
     """Returns what a service message tells of.
 
-    Spec: MessageAction.
+    *Spec: MessageAction*
     """
     if action.kind is ActionKind.PIN_MESSAGE:
         return types.MessageActionPinMessage()
@@ -71,7 +71,7 @@ def action_to_tl(action: Action) -> types.TypeMessageAction:
 def service_to_tl(sent: SentMessage | None) -> list[types.TypeUpdate]:
     """Returns the update that shows a service message to the session whose call it tells of, if one does.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     if sent is None:
         return []
@@ -81,7 +81,7 @@ def service_to_tl(sent: SentMessage | None) -> list[types.TypeUpdate]:
 def fwd_to_tl(fwd: ForwardHeader) -> types.MessageFwdHeader:
     """Returns where a message was first written.
 
-    Spec: messages.forwardMessages.
+    *Spec: messages.forwardMessages*
     """
     return types.MessageFwdHeader(
         date=fwd.date,
@@ -95,7 +95,7 @@ def fwd_to_tl(fwd: ForwardHeader) -> types.MessageFwdHeader:
 def reply_to_tl(reply: ReplyTo) -> types.MessageReplyHeader:
     """Returns what a message answers, in the owner's ids.
 
-    Spec: Message replies.
+    *Spec: Message replies*
     """
     quoted = reply.quote_text is not None
     return types.MessageReplyHeader(
@@ -110,7 +110,7 @@ def reply_to_tl(reply: ReplyTo) -> types.MessageReplyHeader:
 def sent_to_tl(sent: SentMessage) -> types.UpdateShortSentMessage:
     """Returns what the sender is told of the own message: all that the client does not know yet.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     return types.UpdateShortSentMessage(
         out=sent.box.outgoing,

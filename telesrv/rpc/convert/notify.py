@@ -1,6 +1,6 @@
 """Notification settings between TL and the domain.
 
-Spec: Push notifications and settings.
+*Spec: Push notifications and settings*
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def notify_settings_of(settings: types.InputPeerNotifySettings) -> NotifySetting
     Raises:
         RpcError: 400 SETTINGS_INVALID for a sound that cannot be kept.
 
-    Spec: account.updateNotifySettings.
+    *Spec: account.updateNotifySettings*
     """
     mute_until = settings.mute_until
     return NotifySettings(
@@ -112,7 +112,7 @@ def sound_to_tl(sound: Sound) -> types.TypeNotificationSound:
 def notify_settings_to_tl(settings: NotifySettings) -> types.PeerNotifySettings:
     """Returns the settings as their owner is shown them; one sound serves every system.
 
-    Spec: Push notifications and settings.
+    *Spec: Push notifications and settings*
     """
     sound, stories = _maybe_sound_to_tl(settings.sound), _maybe_sound_to_tl(settings.stories_sound)
     return types.PeerNotifySettings(
@@ -136,7 +136,7 @@ def reaction_settings_of(settings: types.TypeReactionsNotifySettings) -> Reactio
     Raises:
         RpcError: 400 SETTINGS_INVALID for a sound that cannot be kept.
 
-    Spec: account.setReactionsNotifySettings.
+    *Spec: account.setReactionsNotifySettings*
     """
     return ReactionSettings(
         messages=_whose(settings.messages_notify_from),
@@ -157,7 +157,7 @@ def _whose(asked: types.TypeReactionNotificationsFrom | None) -> NotifyFrom | No
 def reaction_settings_to_tl(settings: ReactionSettings) -> types.ReactionsNotifySettings:
     """Returns the settings as their owner is shown them.
 
-    Spec: account.getReactionsNotifySettings.
+    *Spec: account.getReactionsNotifySettings*
     """
 
     def shown(whose: NotifyFrom | None) -> types.TypeReactionNotificationsFrom | None:

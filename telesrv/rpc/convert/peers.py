@@ -3,7 +3,7 @@
 An access_hash is an HMAC over (viewer, peer), so a right one proves that this server told this account of
 the peer; another account's is worthless. Only users exist so far: a chat or channel is a peer nobody has.
 
-Spec: Peers; Peer database.
+*Spec: Peers; Peer database*
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def peer_of(input_peer: types.TypeInputPeer, viewer_user_id: int, secret: bytes)
         RpcError: 400 PEER_ID_INVALID for an empty or unknown one or a wrong access_hash; CHAT_ID_INVALID
             and CHANNEL_INVALID for kinds that do not exist here.
 
-    Spec: Peers.
+    *Spec: Peers*
     """
     match input_peer:
         case types.InputPeerSelf():
@@ -47,7 +47,7 @@ def user_of(
     Raises:
         RpcError: 400 *error* for an empty or unknown one or a wrong access_hash.
 
-    Spec: Peers.
+    *Spec: Peers*
     """
     match input_user:
         case types.InputUserSelf():
@@ -71,7 +71,7 @@ def _user(user_id: int, access_hash: int, viewer_user_id: int, secret: bytes, er
 def peer_from_tl(peer: types.TypePeer) -> Peer:
     """Returns the peer that `peer_to_tl` was given.
 
-    Spec: Peers.
+    *Spec: Peers*
     """
     match peer:
         case types.PeerUser():
@@ -87,7 +87,7 @@ def peer_from_tl(peer: types.TypePeer) -> Peer:
 def peer_to_tl(peer: Peer) -> types.TypePeer:
     """Returns the peer as TL has it.
 
-    Spec: Peers.
+    *Spec: Peers*
     """
     match peer.type:
         case PeerType.USER:

@@ -1,6 +1,6 @@
 """Privacy rules between TL and the domain.
 
-Spec: Privacy.
+*Spec: Privacy*
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def privacy_rules_of(
         RpcError: 400 PRIVACY_TOO_LONG when they name too many; PRIVACY_VALUE_INVALID when they contradict
             each other, or name an account that the client cannot name, or a group: there are none.
 
-    Spec: account.setPrivacy.
+    *Spec: account.setPrivacy*
     """
     if len(rules) > len(RuleKind):
         raise bad_request("PRIVACY_TOO_LONG")
@@ -129,7 +129,7 @@ def _no_chats(chats: Sequence[int]) -> None:
 def privacy_rules_to_tl(rules: Iterable[Rule]) -> list[types.TypePrivacyRule]:
     """Returns the rules as their owner is shown them.
 
-    Spec: Privacy.
+    *Spec: Privacy*
     """
     shown: list[types.TypePrivacyRule] = []
     for rule in rules:

@@ -1,6 +1,6 @@
 """Messages that wait for their time, and periods of chats.
 
-Spec: Scheduled messages; messages.setHistoryTTL.
+*Spec: Scheduled messages; messages.setHistoryTTL*
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from telesrv.tl import types
 def scheduled_to_tl(message: ScheduledMessage) -> types.Message:
     """Returns a message that waits; its date is when it will be sent.
 
-    Spec: Scheduled messages.
+    *Spec: Scheduled messages*
     """
     return types.Message(
         id=message.scheduled_id,

@@ -1,6 +1,6 @@
 """Events of chats marked as unread by hand.
 
-Spec: updateDialogUnreadMark.
+*Spec: updateDialogUnreadMark*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Events of the log, as updates.
 
-Spec: Working with Updates.
+*Spec: Working with Updates*
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SEQ: Final = 1
 def state_to_tl(state: UpdatesState) -> types.updates.State:
     """Returns the state a client resumes from.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     return types.updates.State(
         pts=state.pts, qts=QTS, date=state.date, seq=SEQ, unread_count=state.unread_count
@@ -55,7 +55,7 @@ def event_updates(
         box: the message of an event of `SHOWS_BOX`, as it stands now; None when it is gone.
         views: holds at least the accounts of ``event_user_ids``; the missing are left out.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     converter = _converters().get(event.kind)
     return [] if converter is None else converter(event, box, views)
@@ -202,7 +202,7 @@ def _account_deleted(event: Event, box: MessageBox | None, views: Views) -> list
 def carrier(pts: int, pts_count: int) -> types.UpdateDeleteMessages:
     """Returns a deletion of no message, which moves a client's pts and has no other effect.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     return types.UpdateDeleteMessages(messages=[], pts=pts, pts_count=pts_count)
 
@@ -215,7 +215,7 @@ def pushed_updates(
 
     Args: as of ``event_updates``.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     updates = event_updates(event, box, views)
     if any(hasattr(update, "pts") for update in updates):

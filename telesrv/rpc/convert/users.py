@@ -1,6 +1,6 @@
 """Accounts as one viewer sees them: `user`, `userFull`, presence.
 
-Spec: Contacts; Users.
+*Spec: Contacts; Users*
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def user_to_tl(view: UserView, secret: bytes, now: int | None = None) -> types.U
         now: unix seconds; without it an account counts as online until its own mark, whatever the time,
             which clients read as "last seen" once that has passed.
 
-    Spec: Users.
+    *Spec: Users*
     """
     user = view.user
     hash_ = access_hash(secret, view.viewer_user_id, Peer.user(user.user_id))
@@ -84,7 +84,7 @@ def birthday_to_tl(birthday: Birthday) -> types.Birthday:
 def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
     """Returns the action bar of the viewer's chat with the account; nothing for oneself and the service.
 
-    Spec: Action bar.
+    *Spec: Action bar*
     """
     if view.is_self or view.user.deleted or view.user.user_id == SERVICE_USER_ID:
         return types.PeerSettings()
@@ -105,7 +105,7 @@ def peer_settings_to_tl(view: UserView) -> types.PeerSettings:
 def user_full_to_tl(view: UserView, notify_settings: types.PeerNotifySettings) -> types.UserFull:
     """Returns the profile page of the account, as far as its viewer may read it.
 
-    Spec: Users.
+    *Spec: Users*
     """
     service = view.user.user_id == SERVICE_USER_ID
     contact = view.contact
@@ -138,6 +138,6 @@ def user_full_to_tl(view: UserView, notify_settings: types.PeerNotifySettings) -
 def note_to_tl(contact: Contact) -> types.TextWithEntities:
     """Returns what the owner wrote about a contact.
 
-    Spec: contacts.updateContactNote.
+    *Spec: contacts.updateContactNote*
     """
     return types.TextWithEntities(text=contact.note, entities=entities_to_tl(contact.note_entities) or [])

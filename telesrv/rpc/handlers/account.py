@@ -1,6 +1,6 @@
 """The caller's own account: its devices, profile, presence and settings.
 
-Spec: Account settings; Sessions.
+*Spec: Account settings; Sessions*
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def update_username(ctx: Context, request: functions.account.UpdateUsernam
 async def get_password(ctx: Context, request: functions.account.GetPassword) -> types.account.Password:
     """Answers that there is no password, with what a client needs to make one.
 
-    Spec: Two-factor authentication (SRP).
+    *Spec: Two-factor authentication (SRP)*
     """
     return types.account.Password(
         new_algo=types.PasswordKdfAlgoSHA256SHA256PBKDF2HMACSHA512iter100000SHA256ModPow(

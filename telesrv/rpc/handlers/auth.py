@@ -1,6 +1,6 @@
 """Login and log-out of a device, and the binding of its temporary keys.
 
-Spec: User Authorization; Perfect Forward Secrecy.
+*Spec: User Authorization; Perfect Forward Secrecy*
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ async def reset_authorizations(ctx: Context, request: functions.auth.ResetAuthor
 async def bind_temp_auth_key(ctx: Context, request: functions.auth.BindTempAuthKey) -> bool:
     """Makes the temporary key stand for the permanent one whose possession the request proves.
 
-    Spec: auth.bindTempAuthKey.
+    *Spec: auth.bindTempAuthKey*
     """
     temp_id = ctx.caller.temp_auth_key_id
     if temp_id is None:

@@ -1,6 +1,6 @@
 """The address book, finding people, and blocking them.
 
-Spec: Contacts; Searching for users; Block list.
+*Spec: Contacts; Searching for users; Block list*
 """
 
 from __future__ import annotations

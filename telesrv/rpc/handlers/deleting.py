@@ -1,6 +1,6 @@
 """Deleting messages and whole chats, and noting that contents were seen.
 
-Spec: messages.deleteMessages; messages.deleteHistory; messages.readMessageContents.
+*Spec: messages.deleteMessages; messages.deleteHistory; messages.readMessageContents*
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ async def delete_messages(ctx: Context, request: functions.messages.DeleteMessag
         RpcError: 400 LIMIT_INVALID for more than 1,000 ids; 403 DELETE_MESSAGES_FORBIDDEN when it would reach
             somebody who blocked the caller.
 
-    Spec: messages.deleteMessages.
+    *Spec: messages.deleteMessages*
     """
     if len(request.id) > MAX_CHANGED:
         raise bad_request("LIMIT_INVALID")
@@ -41,7 +41,7 @@ async def delete_history(ctx: Context, request: functions.messages.DeleteHistory
     Raises:
         RpcError: 400 PEER_ID_INVALID; 403 DELETE_MESSAGES_FORBIDDEN as above.
 
-    Spec: messages.deleteHistory.
+    *Spec: messages.deleteHistory*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
@@ -65,7 +65,7 @@ async def read_message_contents(ctx: Context, request: functions.messages.ReadMe
     Raises:
         RpcError: 400 LIMIT_INVALID for more than 1,000 ids.
 
-    Spec: messages.readMessageContents.
+    *Spec: messages.readMessageContents*
     """
     if len(request.id) > MAX_CHANGED:
         raise bad_request("LIMIT_INVALID")
@@ -79,7 +79,7 @@ async def read_message_contents(ctx: Context, request: functions.messages.ReadMe
 def affected_messages(affected: Affected) -> types.messages.AffectedMessages:
     """Returns how the caller's pts moved.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     return types.messages.AffectedMessages(pts=affected.pts, pts_count=affected.pts_count)
 
@@ -87,7 +87,7 @@ def affected_messages(affected: Affected) -> types.messages.AffectedMessages:
 def affected_history(affected: Affected) -> types.messages.AffectedHistory:
     """Returns how the caller's pts moved; a positive offset asks for the same call again.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     return types.messages.AffectedHistory(
         pts=affected.pts, pts_count=affected.pts_count, offset=int(affected.more)

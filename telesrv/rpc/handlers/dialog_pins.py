@@ -2,7 +2,7 @@
 
 The events of these changes have pts and the answers have none, so they come to the calling session as well.
 
-Spec: messages.toggleDialogPin; messages.reorderPinnedDialogs.
+*Spec: messages.toggleDialogPin; messages.reorderPinnedDialogs*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The caller's list of chats.
 
-Spec: Dialogs; Pagination in the API.
+*Spec: Dialogs; Pagination in the API*
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
     Raises:
         RpcError: 400 PEER_ID_INVALID, FOLDER_ID_INVALID.
 
-    Spec: messages.getDialogs.
+    *Spec: messages.getDialogs*
     """
     folder_id, rules = request.folder_id, None
     if folder_id is not None and folder_id not in (MAIN, ARCHIVE):
@@ -107,7 +107,7 @@ async def get_pinned_dialogs(ctx: Context, request: functions.messages.GetPinned
     Raises:
         RpcError: 400 FOLDER_ID_INVALID.
 
-    Spec: messages.getPinnedDialogs.
+    *Spec: messages.getPinnedDialogs*
     """
     if request.folder_id not in (MAIN, ARCHIVE):
         raise bad_request("FOLDER_ID_INVALID")
@@ -123,7 +123,7 @@ async def get_peer_dialogs(ctx: Context, request: functions.messages.GetPeerDial
     Raises:
         RpcError: 400 PEER_ID_INVALID, INPUT_PEERS_EMPTY, LIMIT_INVALID, FOLDER_ID_INVALID.
 
-    Spec: messages.getPeerDialogs.
+    *Spec: messages.getPeerDialogs*
     """
     if not request.peers:
         raise bad_request("INPUT_PEERS_EMPTY")

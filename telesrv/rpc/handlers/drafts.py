@@ -1,6 +1,6 @@
 """Drafts of the caller.
 
-Spec: Message drafts.
+*Spec: Message drafts*
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def save_draft(ctx: Context, request: functions.messages.SaveDraft) -> boo
         RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID, REPLY_MESSAGE_ID_INVALID, QUOTE_TEXT_INVALID,
             or what is not supported by its name, as in messages.sendMessage.
 
-    Spec: messages.saveDraft.
+    *Spec: messages.saveDraft*
     """
     refuse_unsupported(request)
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
@@ -57,7 +57,7 @@ async def save_draft(ctx: Context, request: functions.messages.SaveDraft) -> boo
 async def get_all_drafts(ctx: Context, request: functions.messages.GetAllDrafts) -> types.Updates:
     """Answers the drafts of all chats.
 
-    Spec: messages.getAllDrafts.
+    *Spec: messages.getAllDrafts*
     """
     drafts = await ctx.store.drafts.all(ctx.user_id)
     updates: list[types.TypeUpdate] = []
@@ -74,7 +74,7 @@ async def get_all_drafts(ctx: Context, request: functions.messages.GetAllDrafts)
 async def clear_all_drafts(ctx: Context, request: functions.messages.ClearAllDrafts) -> bool:
     """Clears the drafts of all chats.
 
-    Spec: messages.clearAllDrafts.
+    *Spec: messages.clearAllDrafts*
     """
     await ctx.store.drafts.clear_all(ctx.user_id)
     return True

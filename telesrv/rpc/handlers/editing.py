@@ -1,6 +1,6 @@
 """Editing messages that were sent, or are to be sent.
 
-Spec: messages.editMessage.
+*Spec: messages.editMessage*
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
             400 MESSAGE_NOT_MODIFIED, MESSAGE_EDIT_TIME_EXPIRED; 403 MESSAGE_AUTHOR_REQUIRED,
             EDIT_MESSAGES_FORBIDDEN when the peer blocked the caller.
 
-    Spec: messages.editMessage.
+    *Spec: messages.editMessage*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     if request.media is not None and not isinstance(request.media, _TEXT_ONLY):
@@ -75,7 +75,7 @@ async def get_message_edit_data(ctx: Context, request: functions.messages.GetMes
     Raises:
         RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID; 403 MESSAGE_AUTHOR_REQUIRED.
 
-    Spec: messages.getMessageEditData.
+    *Spec: messages.getMessageEditData*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     box = (await ctx.store.messages.get(ctx.user_id, [request.id])).get(request.id)

@@ -2,7 +2,7 @@
 
 The events of these changes have pts and the answers have none, so they come to the calling session as well.
 
-Spec: Folders.
+*Spec: Folders*
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def get_dialog_filters(
 ) -> types.messages.DialogFilters:
     """Answers the caller's filters in their order, the list of all chats among them.
 
-    Spec: messages.getDialogFilters.
+    *Spec: messages.getDialogFilters*
     """
     return filters_to_tl(await ctx.store.filters.all(ctx.user_id), ctx.user_id, ctx.secret)
 
@@ -54,7 +54,7 @@ async def get_suggested_dialog_filters(
 ) -> list[types.TypeDialogFilterSuggested]:
     """Answers filters that are useful to most people, without those that the caller has.
 
-    Spec: messages.getSuggestedDialogFilters.
+    *Spec: messages.getSuggestedDialogFilters*
     """
     known = await ctx.store.filters.all(ctx.user_id)
     return [
@@ -75,7 +75,7 @@ async def update_dialog_filter(ctx: Context, request: functions.messages.UpdateD
             FILTER_INCLUDE_EMPTY, FILTER_INCLUDE_TOO_MUCH, DIALOG_FILTERS_TOO_MUCH, FILTER_NOT_SUPPORTED for
             shared ones, PEER_ID_INVALID.
 
-    Spec: messages.updateDialogFilter.
+    *Spec: messages.updateDialogFilter*
     """
     if not FIRST_ID <= request.id <= LAST_ID:
         raise bad_request("FILTER_ID_INVALID")
@@ -140,7 +140,7 @@ async def update_dialog_filters_order(
     Raises:
         RpcError: 400 LIMIT_INVALID.
 
-    Spec: messages.updateDialogFiltersOrder.
+    *Spec: messages.updateDialogFiltersOrder*
     """
     if len(request.order) > LAST_ID + 1:
         raise bad_request("LIMIT_INVALID")
@@ -152,7 +152,7 @@ async def update_dialog_filters_order(
 async def toggle_dialog_filter_tags(ctx: Context, request: functions.messages.ToggleDialogFilterTags) -> bool:
     """Sets whether chats are tagged with the filters that they are in, for all devices of the caller.
 
-    Spec: messages.toggleDialogFilterTags.
+    *Spec: messages.toggleDialogFilterTags*
     """
     await ctx.store.filters.toggle_tags(ctx.user_id, request.enabled)
     return True

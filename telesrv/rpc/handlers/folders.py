@@ -1,6 +1,6 @@
 """The archive.
 
-Spec: Folders (Peer folders).
+*Spec: Folders (Peer folders)*
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def edit_peer_folders(ctx: Context, request: functions.folders.EditPeerFol
     Raises:
         RpcError: 400 FOLDER_ID_EMPTY, FOLDER_ID_INVALID, LIMIT_INVALID, PEER_ID_INVALID.
 
-    Spec: folders.editPeerFolders.
+    *Spec: folders.editPeerFolders*
     """
     if not request.folder_peers:
         raise bad_request("FOLDER_ID_EMPTY")

@@ -1,6 +1,6 @@
 """What a client asks of the server itself before anything else.
 
-Spec: help.getConfig; Client configuration.
+*Spec: help.getConfig; Client configuration*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Language packs: there are none, clients speak the languages they come with.
 
-Spec: Localization.
+*Spec: Localization*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How the caller wants to be notified.
 
-Spec: Push notifications and settings.
+*Spec: Push notifications and settings*
 """
 
 from __future__ import annotations

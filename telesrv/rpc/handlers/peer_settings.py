@@ -1,6 +1,6 @@
 """The action bar above a chat.
 
-Spec: Action bar.
+*Spec: Action bar*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pinned messages of a chat.
 
-Spec: Pinned messages.
+*Spec: Pinned messages*
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
     Raises:
         RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID, CHAT_NOT_MODIFIED.
 
-    Spec: messages.updatePinnedMessage.
+    *Spec: messages.updatePinnedMessage*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
@@ -55,7 +55,7 @@ async def unpin_all_messages(ctx: Context, request: functions.messages.UnpinAllM
     Raises:
         RpcError: 400 PEER_ID_INVALID.
 
-    Spec: messages.unpinAllMessages.
+    *Spec: messages.unpinAllMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session

@@ -1,6 +1,6 @@
 """Who may see and do what: the caller's own rules.
 
-Spec: Privacy.
+*Spec: Privacy*
 """
 
 from __future__ import annotations

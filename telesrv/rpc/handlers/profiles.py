@@ -1,6 +1,6 @@
 """What the caller's account has beside its names: birthday, phone number, lifetime; and its end.
 
-Spec: account.updateBirthday; account.changePhone; account.setAccountTTL; account.deleteAccount.
+*Spec: account.updateBirthday; account.changePhone; account.setAccountTTL; account.deleteAccount*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages that are sent at a time set before.
 
-Spec: Scheduled messages.
+*Spec: Scheduled messages*
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def send_time(ctx: Context, schedule_date: int | None) -> int:
     Raises:
         RpcError: 400 SCHEDULE_DATE_INVALID, SCHEDULE_DATE_TOO_LATE.
 
-    Spec: Scheduled messages.
+    *Spec: Scheduled messages*
     """
     if not schedule_date:
         return 0
@@ -55,7 +55,7 @@ async def schedule_all(ctx: Context, requests: Iterable[SendRequest], at: int) -
     Raises:
         DomainError: of the first that cannot be put there; those before it stay.
 
-    Spec: Scheduled messages.
+    *Spec: Scheduled messages*
     """
     return await _added(ctx, [await ctx.store.scheduled.add(request, at) for request in requests])
 
@@ -66,7 +66,7 @@ async def scheduled_before(ctx: Context, requests: Iterable[SendRequest]) -> typ
     Raises:
         RandomIdConflict: not all of this was to be sent later.
 
-    Spec: Scheduled messages.
+    *Spec: Scheduled messages*
     """
     scheduled: list[Scheduled] = []
     for request in requests:
@@ -96,7 +96,7 @@ async def edit_scheduled(
     Raises:
         RpcError: 400 MESSAGE_ID_INVALID, and as of `send_time`.
 
-    Spec: messages.editMessage.
+    *Spec: messages.editMessage*
     """
     at = send_time(ctx, request.schedule_date)
     key, session = ctx.session
@@ -132,7 +132,7 @@ async def _updates(
 def _carriers(event: Event | None) -> list[types.TypeUpdate]:
     """Returns what takes the caller's own client past an event whose updates have no pts.
 
-    Spec: Working with Updates.
+    *Spec: Working with Updates*
     """
     if event is None:
         return []
@@ -146,7 +146,7 @@ async def get_scheduled_history(ctx: Context, request: functions.messages.GetSch
     Raises:
         RpcError: 400 PEER_ID_INVALID.
 
-    Spec: messages.getScheduledHistory.
+    *Spec: messages.getScheduledHistory*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     waiting = await ctx.store.scheduled.waiting(ctx.user_id, peer)
@@ -162,7 +162,7 @@ async def get_scheduled_messages(ctx: Context, request: functions.messages.GetSc
     Raises:
         RpcError: 400 PEER_ID_INVALID, LIMIT_INVALID.
 
-    Spec: messages.getScheduledMessages.
+    *Spec: messages.getScheduledMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     return await _messages(ctx, await ctx.store.scheduled.waiting(ctx.user_id, peer, _ids(request.id)))
@@ -175,7 +175,7 @@ async def send_scheduled_messages(ctx: Context, request: functions.messages.Send
     Raises:
         RpcError: 400 PEER_ID_INVALID, LIMIT_INVALID, MESSAGE_ID_INVALID when none of them waits.
 
-    Spec: messages.sendScheduledMessages.
+    *Spec: messages.sendScheduledMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
@@ -213,7 +213,7 @@ async def delete_scheduled_messages(
     Raises:
         RpcError: 400 PEER_ID_INVALID, LIMIT_INVALID.
 
-    Spec: messages.deleteScheduledMessages.
+    *Spec: messages.deleteScheduledMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session

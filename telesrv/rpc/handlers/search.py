@@ -1,6 +1,6 @@
 """Search among the caller's own messages.
 
-Spec: messages.search; messages.searchGlobal; Pagination in the API.
+*Spec: messages.search; messages.searchGlobal; Pagination in the API*
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def search(ctx: Context, request: functions.messages.Search) -> object:
     Raises:
         RpcError: 400 PEER_ID_INVALID; 420 FLOOD_WAIT.
 
-    Spec: messages.search.
+    *Spec: messages.search*
     """
     query = Query(request.q)
     author = None
@@ -173,7 +173,7 @@ async def search_global(ctx: Context, request: functions.messages.SearchGlobal) 
         RpcError: 400 SEARCH_QUERY_EMPTY when neither words nor a kind of message is asked for,
             FOLDER_ID_INVALID; 420 FLOOD_WAIT.
 
-    Spec: messages.searchGlobal.
+    *Spec: messages.searchGlobal*
     """
     if request.folder_id is not None and request.folder_id not in _FOLDERS:
         raise bad_request("FOLDER_ID_INVALID")
@@ -214,7 +214,7 @@ async def get_search_counters(
     Raises:
         RpcError: 400 PEER_ID_INVALID.
 
-    Spec: messages.getSearchCounters.
+    *Spec: messages.getSearchCounters*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     aside = bool(request.top_msg_id) or request.saved_peer_id is not None

@@ -3,7 +3,7 @@
 Nothing here pretends to have done something: a method that would change anything is refused by the
 dispatcher instead. Every hash is 0, so that a client always asks with 0 and is never told "not modified".
 
-Spec: the pages of stickers, reactions, stories, themes and emoji statuses.
+*Spec: the pages of stickers, reactions, stories, themes and emoji statuses*
 """
 
 from __future__ import annotations

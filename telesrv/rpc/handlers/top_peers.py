@@ -1,6 +1,6 @@
 """Whom the caller writes to most.
 
-Spec: Top peer rating.
+*Spec: Top peer rating*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """After how long messages are deleted by themselves.
 
-Spec: messages.setHistoryTTL; messages.setDefaultHistoryTTL.
+*Spec: messages.setHistoryTTL; messages.setDefaultHistoryTTL*
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTT
     Raises:
         RpcError: 400 PEER_ID_INVALID, TTL_PERIOD_INVALID, CHAT_NOT_MODIFIED.
 
-    Spec: messages.setHistoryTTL.
+    *Spec: messages.setHistoryTTL*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     key, session = ctx.session
@@ -45,7 +45,7 @@ async def set_default_history_ttl(ctx: Context, request: functions.messages.SetD
     Raises:
         RpcError: 400 TTL_PERIOD_INVALID.
 
-    Spec: messages.setDefaultHistoryTTL.
+    *Spec: messages.setDefaultHistoryTTL*
     """
     await ctx.store.ttl.set_default(ctx.user_id, request.period)
     return True
@@ -55,6 +55,6 @@ async def set_default_history_ttl(ctx: Context, request: functions.messages.SetD
 async def get_default_history_ttl(ctx: Context, request: functions.messages.GetDefaultHistoryTTL) -> object:
     """Returns the time with which chats that the caller begins start; 0: none.
 
-    Spec: messages.getDefaultHistoryTTL.
+    *Spec: messages.getDefaultHistoryTTL*
     """
     return types.DefaultHistoryTTL(period=await ctx.store.ttl.default(ctx.user_id))

@@ -1,6 +1,6 @@
 """Chats that the caller marked as unread by hand.
 
-Spec: messages.markDialogUnread.
+*Spec: messages.markDialogUnread*
 """
 
 from __future__ import annotations

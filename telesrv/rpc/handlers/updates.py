@@ -1,6 +1,6 @@
 """What a device missed while it was away.
 
-Spec: Working with Updates.
+*Spec: Working with Updates*
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from telesrv.tl import functions, types
 async def get_state(ctx: Context, request: functions.updates.GetState) -> object:
     """Returns the state up to which everything is committed: what comes later is pushed or in a difference.
 
-    Spec: updates.getState.
+    *Spec: updates.getState*
     """
     state = await ctx.store.updates.state(ctx.user_id)
     await _note_device(ctx, state.pts)
@@ -38,7 +38,7 @@ async def get_difference(ctx: Context, request: functions.updates.GetDifference)
     It never answers differenceTooLong, after which some clients stop; pts_total_limit is not needed then. A
     client whose pts lies beyond the log gets the log's own state back.
 
-    Spec: updates.getDifference.
+    *Spec: updates.getDifference*
     """
     asked = request.pts_limit or MAX_PAGE
     limit = min(asked, MAX_PAGE) if asked > 0 else MAX_PAGE
@@ -128,6 +128,6 @@ async def get_channel_difference(ctx: Context, request: functions.updates.GetCha
     Raises:
         RpcError: 400 CHANNEL_INVALID.
 
-    Spec: updates.getChannelDifference.
+    *Spec: updates.getChannelDifference*
     """
     raise bad_request("CHANNEL_INVALID")

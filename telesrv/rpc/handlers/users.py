@@ -1,6 +1,6 @@
 """Accounts by InputUser.
 
-Spec: users.getUsers; users.getFullUser.
+*Spec: users.getUsers; users.getFullUser*
 """
 
 from __future__ import annotations

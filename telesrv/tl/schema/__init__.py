@@ -4,7 +4,7 @@
 the layers it is valid in. It is loaded on first use and a variant's fields are parsed when they are asked
 for.
 
-Spec: TL Language
+*Spec: TL Language*
 """
 
 from __future__ import annotations
