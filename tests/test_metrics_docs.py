@@ -14,6 +14,7 @@ from telesrv import metrics
 from telesrv.admin.cli import app
 from telesrv.config import Settings
 from telesrv.health import HealthServer
+from telesrv.store.committer import BATCH_SIZE
 
 OPERATIONS = Path(__file__).parents[1] / "docs/operations"
 PAGE = (OPERATIONS / "README.md").read_text(encoding="utf-8")
@@ -144,3 +145,9 @@ def names(commands: typer.Typer) -> set[str]:
         for command in commands.registered_commands
         if command.callback is not None
     }
+
+
+def test_the_largest_batch_is_that_of_the_committer() -> None:
+    assert f"at {BATCH_SIZE} it can grow no further" in PAGE
+    [panel] = [panel for panel in PANELS if "telesrv_commit_batch_size" in str(panel["targets"])]
+    assert f"At {BATCH_SIZE}, the most" in panel["description"]
