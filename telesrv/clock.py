@@ -50,12 +50,12 @@ class FakeClock:
         return self._monotonic
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass on both readings; a negative number is an error."""
+        """Lets `seconds` pass on both readings; a negative number is an error."""
         if seconds < 0:
             raise ValueError("a clock does not run backwards; use set_time to step the wall clock")
         self._time += seconds
         self._monotonic += seconds
 
     def set_time(self, time: float) -> None:
-        """Step the wall clock to `time` and leave the monotonic reading alone."""
+        """Steps the wall clock to `time` and leaves the monotonic reading alone."""
         self._time = time

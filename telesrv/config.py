@@ -231,7 +231,7 @@ class Settings(BaseSettings):
         return init_settings, env_settings, dotenv_settings
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse combinations that no single value shows to be wrong."""
+        """Refuses combinations that no single value shows to be wrong."""
         if "postgres_min_conns" not in self.model_fields_set:
             self.__dict__["postgres_min_conns"] = min(self.postgres_min_conns, self.postgres_max_conns)
         if self.postgres_min_conns > self.postgres_max_conns:

@@ -89,7 +89,7 @@ def write_work_directory(
     force: bool = False,
     random: Callable[[int], bytes] = os.urandom,
 ) -> None:
-    """Make ``path`` a work directory whose data centres 1-5 are this server with this key.
+    """Makes ``path`` a work directory whose data centres 1-5 are this server with this key.
 
     With ``force`` an existing ``tdata`` is moved aside, to ``tdata.old-N``; it is never deleted, because it
     may hold someone's log-ins.
@@ -144,13 +144,13 @@ def _move_aside(data: Path) -> None:
 
 
 def _folder_name(name: str) -> str:
-    """Return the client's name for a data folder: 8 bytes of MD5 in hexadecimal, low nibble first."""
+    """Returns the client's name for a data folder: 8 bytes of MD5 in hexadecimal, low nibble first."""
     digest = hashlib.md5(name.encode(), usedforsecurity=False).digest()[:8]
     return "".join(f"{byte & 15:X}{byte >> 4:X}" for byte in digest)
 
 
 def _write_file(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a TDF file of mode 0600: magic, version (LE32), byte arrays, MD5 over them and their length."""
+    """Writes a TDF file of mode 0600: magic, version (LE32), byte arrays, MD5 over them and their length."""
     body = b"".join(map(_byte_array, parts))
     version = struct.pack("<i", APP_VERSION)
     checksum = hashlib.md5(
@@ -165,13 +165,13 @@ def _write_file(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def _passcode_key(passcode: bytes, salt: bytes) -> AuthKey:
-    """Return the key that a passcode gives; one iteration when it is empty, as the client does."""
+    """Returns the key that a passcode gives; one iteration when it is empty, as the client does."""
     seed = hashlib.sha512(salt + passcode + salt).digest()
     return AuthKey(hashlib.pbkdf2_hmac("sha512", seed, salt, 100_000 if passcode else 1, _KEY_BYTES))
 
 
 def _encrypt(data: bytes, key: AuthKey, random: Callable[[int], bytes]) -> bytes:
-    """Return msg_key (16) and the ciphertext of length (LE32, itself counted), data and padding.
+    """Returns msg_key (16) and the ciphertext of length (LE32, itself counted), data and padding.
 
     The cipher is that of MTProto 1.0, as from a server, but msg_key covers the padding.
     """
@@ -182,7 +182,7 @@ def _encrypt(data: bytes, key: AuthKey, random: Callable[[int], bytes]) -> bytes
 
 
 def _dc_options(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int, n: int, e: int) -> bytes:
-    """Return the data centres and, behind them, an RSA key for each, by which they are recognised.
+    """Returns the data centres and, behind them, an RSA key for each, by which they are recognised.
 
     The flag "cdn" must never be set on an option: the client would drop the keys.
     """

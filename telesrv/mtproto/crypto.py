@@ -47,12 +47,12 @@ _QUICK_ACK_BIT: Final = 0x8000_0000
 
 
 def sha1(data: bytes) -> bytes:
-    """Return the 20 bytes of SHA-1 of ``data``, which the protocol prescribes."""
+    """Returns the 20 bytes of SHA-1 of ``data``, which the protocol prescribes."""
     return hashlib.sha1(data, usedforsecurity=False).digest()
 
 
 def sha256(data: bytes) -> bytes:
-    """Return the 32 bytes of SHA-256 of ``data``."""
+    """Returns the 32 bytes of SHA-256 of ``data``."""
     return hashlib.sha256(data).digest()
 
 
@@ -62,7 +62,7 @@ def _check_ige(data: bytes, key: bytes, iv: bytes) -> None:
 
 
 def ige_encrypt(data: bytes, key: bytes, iv: bytes) -> bytes:
-    """Return ``data`` encrypted by AES-256-IGE; the length is kept.
+    """Returns ``data`` encrypted by AES-256-IGE; the length is kept.
 
     Args:
         data: whole 16-byte blocks.
@@ -80,7 +80,7 @@ def ige_encrypt(data: bytes, key: bytes, iv: bytes) -> bytes:
 
 
 def ige_decrypt(data: bytes, key: bytes, iv: bytes) -> bytes:
-    """Return ``data`` decrypted by AES-256-IGE, the inverse of ``ige_encrypt``.
+    """Returns ``data`` decrypted by AES-256-IGE, the inverse of ``ige_encrypt``.
 
     Raises:
         ValueError: a length is wrong; callers check the peer's lengths first.
@@ -106,7 +106,7 @@ class CtrStream:
         self._update = Cipher(algorithms.AES256(key), modes.CTR(iv)).encryptor().update
 
     def update(self, data: bytes) -> bytes:
-        """Return ``data`` combined with the next ``len(data)`` bytes of the key stream."""
+        """Returns ``data`` combined with the next ``len(data)`` bytes of the key stream."""
         return self._update(data)
 
 
@@ -155,7 +155,7 @@ def _msg_key_large(auth_key: AuthKey, plaintext: bytes, x: int) -> bytes:
 
 
 def _derive_aes(auth_key: AuthKey, msg_key: bytes, x: int) -> tuple[bytes, bytes]:
-    """Return (aes_key, aes_iv) for a msg_key of MTProto 2.0."""
+    """Returns (aes_key, aes_iv) for a msg_key of MTProto 2.0."""
     data = auth_key.data
     a = sha256(msg_key + data[x : x + 36])
     b = sha256(data[40 + x : 76 + x] + msg_key)
@@ -163,7 +163,7 @@ def _derive_aes(auth_key: AuthKey, msg_key: bytes, x: int) -> tuple[bytes, bytes
 
 
 def encrypt_message(auth_key: AuthKey, plaintext: bytes, *, from_server: bool, padding: bytes) -> bytes:
-    """Return auth_key_id (8), msg_key (16) and the ciphertext of ``plaintext + padding``.
+    """Returns auth_key_id (8), msg_key (16) and the ciphertext of ``plaintext + padding``.
 
     Args:
         auth_key: the key both sides share.
@@ -184,7 +184,7 @@ def encrypt_message(auth_key: AuthKey, plaintext: bytes, *, from_server: bool, p
 
 
 def decrypt_message(auth_key: AuthKey, payload: bytes, *, from_server: bool) -> bytes:
-    """Return the plaintext with its padding, only when auth_key_id and msg_key are right.
+    """Returns the plaintext with its padding, only when auth_key_id and msg_key are right.
 
     The msg_key is recomputed over the whole plaintext and compared in constant time before a single byte
     of it is given out.
@@ -215,7 +215,7 @@ def decrypt_message(auth_key: AuthKey, payload: bytes, *, from_server: bool) -> 
 
 
 def quick_ack_token(auth_key: AuthKey, plaintext: bytes) -> int:
-    """Return the unsigned 32-bit token that acknowledges a client's packet, its top bit set.
+    """Returns the unsigned 32-bit token that acknowledges a client's packet, its top bit set.
 
     Args:
         auth_key: the key of the message.
@@ -227,7 +227,7 @@ def quick_ack_token(auth_key: AuthKey, plaintext: bytes) -> int:
 
 
 def derive_salt(secret: bytes, auth_key_id: int, period: int) -> int:
-    """Return the signed 64-bit server salt of one key in one period; it is never 0 and never stored.
+    """Returns the signed 64-bit server salt of one key in one period; it is never 0 and never stored.
 
     Args:
         secret: the secret that all processes share.
@@ -242,12 +242,12 @@ def derive_salt(secret: bytes, auth_key_id: int, period: int) -> int:
 
 
 def bare_msg_key_v1(plaintext: bytes) -> bytes:
-    """Return the 16-byte msg_key of MTProto 1.0: the last 128 bits of SHA-1 of the unpadded plaintext."""
+    """Returns the 16-byte msg_key of MTProto 1.0: the last 128 bits of SHA-1 of the unpadded plaintext."""
     return sha1(plaintext)[4:20]
 
 
 def derive_aes_v1(auth_key: AuthKey, msg_key: bytes, *, from_server: bool) -> tuple[bytes, bytes]:
-    """Return (aes_key, aes_iv), 32 bytes each, for a msg_key of MTProto 1.0.
+    """Returns (aes_key, aes_iv), 32 bytes each, for a msg_key of MTProto 1.0.
 
     *Spec: MTProto 1.0 description, "Defining AES Key and Initialization Vector"*
     """
@@ -260,7 +260,7 @@ def derive_aes_v1(auth_key: AuthKey, msg_key: bytes, *, from_server: bool) -> tu
 
 
 def encrypt_message_v1(auth_key: AuthKey, plaintext: bytes, *, from_server: bool, padding: bytes) -> bytes:
-    """Return auth_key_id (8), msg_key (16) and the ciphertext, by the older MTProto 1.0 scheme.
+    """Returns auth_key_id (8), msg_key (16) and the ciphertext, by the older MTProto 1.0 scheme.
 
     Only bind_auth_key_inner, always ``from_server=False``, still travels so.
 
@@ -275,7 +275,7 @@ def encrypt_message_v1(auth_key: AuthKey, plaintext: bytes, *, from_server: bool
 
 
 def decrypt_message_v1(auth_key: AuthKey, payload: bytes, *, from_server: bool) -> tuple[bytes, bytes]:
-    """Return (msg_key, plaintext with padding) of an MTProto 1.0 message, the msg_key **not yet checked**.
+    """Returns (msg_key, plaintext with padding) of an MTProto 1.0 message, the msg_key **not yet checked**.
 
     The length of what msg_key covers stands inside the plaintext, so that the caller checks it, with
     ``bare_msg_key_v1`` and a constant-time comparison, before it uses anything else of it.

@@ -181,7 +181,7 @@ class ServerExchange:
         return self._state in (_State.OPENING, _State.AGREEING, _State.CREATED)
 
     def receive(self, payload: bytes, now: float) -> list[ExchangeEvent]:
-        """Take one unencrypted message and return what to do.
+        """Takes one unencrypted message and returns what to do.
 
         Args:
             payload: the frame's payload, whose auth_key_id is 0; random bytes may follow the message.
@@ -197,7 +197,7 @@ class ServerExchange:
             raise
 
     def computed(self, result: object, now: float) -> list[ExchangeEvent]:
-        """Take the result of the last ``Compute`` job and return what to do.
+        """Takes the result of the last ``Compute`` job and returns what to do.
 
         Raises:
             ProtocolError: what the client sent failed a check; close without an answer.
@@ -215,7 +215,7 @@ class ServerExchange:
         raise RuntimeError(f"a result while the exchange waits for {self._state.value}")
 
     def persisted(self, now: float) -> list[ExchangeEvent]:
-        """Tell the client that the key, which is stored now, is good; the next exchange may begin.
+        """Tells the client that the key, which is stored now, is good; the next exchange may begin.
 
         *Spec: Creating an Authorization Key, "dh_gen_ok"*
         """
@@ -229,7 +229,7 @@ class ServerExchange:
         return [self._send(answer, now)]
 
     def collision(self, now: float) -> list[ExchangeEvent]:
-        """Ask the client for another g_b, because another key has this key's id.
+        """Asks the client for another g_b, because another key has this key's id.
 
         Raises:
             ExchangeError: it collided too often; close.
@@ -285,7 +285,7 @@ class ServerExchange:
         return [self._send(answer, now)]
 
     def _factors(self) -> tuple[int, int]:
-        """Return two different primes of 31 bits, the smaller first."""
+        """Returns two different primes of 31 bits, the smaller first."""
         while True:
             p, q = sorted(self._prime() for _ in range(2))
             if p != q:
@@ -402,7 +402,7 @@ class ServerExchange:
 
 
 def pack_unencrypted(msg_id: int, body: bytes) -> bytes:
-    """Return an unencrypted message: auth_key_id 0 (8), msg_id (8), length (4), body.
+    """Returns an unencrypted message: auth_key_id 0 (8), msg_id (8), length (4), body.
 
     *Spec: Mobile Protocol: Detailed Description, "Unencrypted Message"*
     """
@@ -410,7 +410,7 @@ def pack_unencrypted(msg_id: int, body: bytes) -> bytes:
 
 
 def unpack_unencrypted(payload: bytes) -> bytes:
-    """Return the body of an unencrypted message, its own padding included.
+    """Returns the body of an unencrypted message, its own padding included.
 
     Raises:
         ExchangeError: it is encrypted, cut short, too long, or followed by more than random padding.
@@ -439,7 +439,7 @@ def _check_nonces(progress: _Progress, nonce: bytes, server_nonce: bytes) -> Non
 
 
 def _tmp_aes(progress: _Progress) -> tuple[bytes, bytes]:
-    """Return tmp_aes_key and tmp_aes_iv."""
+    """Returns tmp_aes_key and tmp_aes_iv."""
     new, server = progress.new_nonce, progress.server_nonce
     middle = sha1(server + new)
     return sha1(new + server) + middle[:12], middle[12:] + sha1(new + new) + new[:4]
@@ -453,7 +453,7 @@ def _new_nonce_hash(progress: _Progress, number: int) -> bytes:
 def _open_inner_data(
     key: RSAKey, encrypted: bytes, progress: _Progress, random: Callable[[int], bytes]
 ) -> _Opened:
-    """Return what the RSA-encrypted inner data say, checked, with our a and g_a.
+    """Returns what the RSA-encrypted inner data say, checked, with our a and g_a.
 
     Raises:
         ProtocolError: a check failed.
@@ -481,7 +481,7 @@ def _open_inner_data(
 
 
 def _parse_inner_data(block: bytes) -> _Inner:
-    """Return the inner data of a decrypted RSA block, by RSA_PAD or, failing that, by the older padding.
+    """Returns the inner data of a decrypted RSA block, by RSA_PAD or, failing that, by the older padding.
 
     Raises:
         ProtocolError: it is neither, or holds something else.
@@ -503,7 +503,7 @@ def _parse_inner_data(block: bytes) -> _Inner:
 
 
 def _open_client_dh(encrypted: bytes, progress: _Progress) -> mt.ClientDHInnerData:
-    """Return the client's half of the Diffie-Hellman exchange.
+    """Returns the client's half of the Diffie-Hellman exchange.
 
     Raises:
         ProtocolError: the length, hash, padding or type is wrong.

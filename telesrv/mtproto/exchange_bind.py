@@ -31,7 +31,7 @@ def verify_bind_temp_auth_key(
     expires_at: int,
     encrypted_message: bytes,
 ) -> None:
-    """Return only when ``encrypted_message`` binds exactly this temporary key and session to ``perm_key``.
+    """Returns only when ``encrypted_message`` binds exactly this temporary key and session to ``perm_key``.
 
         encrypted_message = perm_auth_key_id (8), msg_key (16), by MTProto 1.0, client to server:
         random (16), msg_id (8), seq_no = 0 (4), length = 40 (4), bind_auth_key_inner (40), padding (8)

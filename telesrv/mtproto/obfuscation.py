@@ -34,7 +34,7 @@ class ObfuscatedHeader(NamedTuple):
 
 
 def open_header(header: bytes, secret: bytes) -> ObfuscatedHeader:
-    """Return what the 64 bytes say under ``secret`` (empty for none); only a known tag proves them valid.
+    """Returns what the 64 bytes say under ``secret`` (empty for none); only a known tag proves them valid.
 
     *Spec: MTProto transports, "Transport obfuscation"*
     """

@@ -46,7 +46,7 @@ OLD_HEADER_BYTES: Final = 21  # the zero byte of a 255-byte block, and SHA-1
 
 
 def power(base: int, exponent: int, modulus: int) -> int:
-    """Return ``base ** exponent mod modulus`` in time that does not depend on the exponent's bits.
+    """Returns ``base ** exponent mod modulus`` in time that does not depend on the exponent's bits.
 
     The interpreter lock is released meanwhile, so that a thread pool uses every core.
 
@@ -62,14 +62,14 @@ def power(base: int, exponent: int, modulus: int) -> int:
 
 
 def _tl_bytes(data: bytes) -> bytes:
-    """Return ``data`` (shorter than 16 MiB) as the TL serializes bytes."""
+    """Returns ``data`` (shorter than 16 MiB) as the TL serializes bytes."""
     size = len(data)
     head = bytes((size,)) if size < 254 else b"\xfe" + struct.pack("<I", size)[:3]
     return head + data + bytes(-(len(head) + size) % 4)
 
 
 def public_fingerprint(n: int, e: int) -> int:
-    """Return the signed 64-bit fingerprint of a public key: the last 8 bytes of SHA-1 of its bare TL form.
+    """Returns the signed 64-bit fingerprint of a public key: the last 8 bytes of SHA-1 of its bare TL form.
 
     *Spec: Creating an Authorization Key, "Server responds with"*
     """
@@ -78,7 +78,7 @@ def public_fingerprint(n: int, e: int) -> int:
 
 
 def has_portable_fingerprint(fingerprint: int) -> bool:
-    """Tell whether no client can stumble over the fingerprint's leading zeros.
+    """Tells whether no client can stumble over the fingerprint's leading zeros.
 
     Some clients compare it as unpadded hexadecimal, in one piece or in two halves, in either byte order;
     such a key would work with most clients and fail with a few, so that no such key is generated.
@@ -103,7 +103,7 @@ class RSAKey:
 
     @classmethod
     def from_private(cls, private: crypto_rsa.RSAPrivateKey) -> RSAKey:
-        """Return the key of a ``cryptography`` private key.
+        """Returns the key of a ``cryptography`` private key.
 
         Raises:
             ValueError: it is not a 2048-bit key, which the key exchange requires.
@@ -125,7 +125,7 @@ class RSAKey:
         )
 
     def decrypt_raw(self, encrypted: bytes) -> bytes:
-        """Return the 256 bytes, big-endian, of the bare private operation on ``encrypted``.
+        """Returns the 256 bytes, big-endian, of the bare private operation on ``encrypted``.
 
         Raises:
             ExchangeError: not 256 bytes, or a number that is not below the modulus.
@@ -146,7 +146,7 @@ class RSAKey:
         ).private_key()
 
     def private_pem(self) -> bytes:
-        """Return the private key as unencrypted PKCS#1 PEM."""
+        """Returns the private key as unencrypted PKCS#1 PEM."""
         return self._private().private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.TraditionalOpenSSL,
@@ -154,7 +154,7 @@ class RSAKey:
         )
 
     def public_pem(self) -> bytes:
-        """Return the public key as PKCS#1 PEM (``BEGIN RSA PUBLIC KEY``), the form clients take."""
+        """Returns the public key as PKCS#1 PEM (``BEGIN RSA PUBLIC KEY``), the form clients take."""
         return (
             self._private()
             .public_key()
@@ -166,7 +166,7 @@ class RSAKey:
 
 
 def generate_rsa_key() -> RSAKey:
-    """Return a new 2048-bit key with e = 65537 whose fingerprint every known client compares rightly."""
+    """Returns a new 2048-bit key with e = 65537 whose fingerprint every known client compares rightly."""
     while True:
         key = RSAKey.from_private(crypto_rsa.generate_private_key(PUBLIC_EXPONENT, KEY_BITS))
         if has_portable_fingerprint(key.fingerprint):
@@ -174,7 +174,7 @@ def generate_rsa_key() -> RSAKey:
 
 
 def load_private_pem(path: Path) -> RSAKey:
-    """Return the private key in the PEM file at ``path``.
+    """Returns the private key in the PEM file at ``path``.
 
     Raises:
         OSError: the file cannot be read.
@@ -187,7 +187,7 @@ def load_private_pem(path: Path) -> RSAKey:
 
 
 def load_public_pem(pem: bytes) -> tuple[int, int]:
-    """Return (n, e) of a public key PEM, PKCS#1 or SubjectPublicKeyInfo.
+    """Returns (n, e) of a public key PEM, PKCS#1 or SubjectPublicKeyInfo.
 
     Raises:
         ValueError: ``pem`` does not hold a 2048-bit RSA public key.
@@ -200,7 +200,7 @@ def load_public_pem(pem: bytes) -> tuple[int, int]:
 
 
 def save_private_pem(key: RSAKey, path: Path) -> None:
-    """Write the private key to a new file of mode 0600, complete or not at all; never over another file.
+    """Writes the private key to a new file of mode 0600, complete or not at all; never over another file.
 
     Raises:
         FileExistsError: ``path`` exists; it is left as it was.
@@ -219,7 +219,7 @@ def save_private_pem(key: RSAKey, path: Path) -> None:
 
 
 def load_or_generate_rsa_key(path: Path) -> RSAKey:
-    """Return the key at ``path``, generating it first where there is none.
+    """Returns the key at ``path``, generating it first where there is none.
 
     Processes that start together end with the same key: one writes it and the others load what it wrote.
 
@@ -233,7 +233,7 @@ def load_or_generate_rsa_key(path: Path) -> RSAKey:
 
 
 def unpad_rsa_pad(block: bytes) -> bytes | None:
-    """Return the 192 bytes of data and padding in a decrypted RSA_PAD block, or None when it is not one.
+    """Returns the 192 bytes of data and padding in a decrypted RSA_PAD block, or None when it is not one.
 
         block (256) = temp_key XOR SHA256(aes_encrypted) (32) + aes_encrypted (224)
         aes_encrypted = AES256_IGE(reversed data (192) + SHA256(temp_key + data) (32), temp_key, iv = 0)
@@ -252,7 +252,7 @@ def unpad_rsa_pad(block: bytes) -> bytes | None:
 
 
 def unpad_old(block: bytes) -> tuple[bytes, bytes] | None:
-    """Return (SHA-1 of the data, data with padding) of the older block, or None when it cannot be one.
+    """Returns (SHA-1 of the data, data with padding) of the older block, or None when it cannot be one.
 
         block (256) = 0 (1) + SHA1(data) (20) + data + random bytes
 

@@ -104,7 +104,7 @@ class ServerTransport:
         return len(self._buffer)
 
     def receive_data(self, data: bytes) -> list[Frame]:
-        """Return the frames that ``data`` completes, in order.
+        """Returns the frames that ``data`` completes, in order.
 
         After an error the connection is lost: frames of the same ``data`` are discarded with it, and every
         further call raises the same error.
@@ -123,7 +123,7 @@ class ServerTransport:
             raise
 
     def pack(self, payload: bytes) -> bytes:
-        """Return ``payload`` as one frame, obfuscated where the connection is; frames must go out in order.
+        """Returns ``payload`` as one frame, obfuscated where the connection is; frames must go out in order.
 
         Raises:
             RuntimeError: the client has not chosen a transport yet.
@@ -131,7 +131,7 @@ class ServerTransport:
         return self._obfuscate(self._known_codec().pack(payload))
 
     def pack_quick_ack(self, token: int) -> bytes:
-        """Return the quick acknowledgement of a token: 4 bytes, big-endian on abridged, else little-endian.
+        """Returns the quick acknowledgement of a token: 4 bytes, big-endian on abridged, else little-endian.
 
         Raises:
             ValueError: the transport is full, which has none; no frame of it ever asks for one.
@@ -139,7 +139,7 @@ class ServerTransport:
         return self._obfuscate(self._known_codec().pack_quick_ack(token))
 
     def pack_error(self, code: int) -> bytes:
-        """Return the transport error ``-code`` as one frame, or nothing while the transport is unknown.
+        """Returns the transport error ``-code`` as one frame, or nothing while the transport is unknown.
 
         *Spec: MTProto transports, "Transport errors"*
         """
@@ -165,7 +165,7 @@ class ServerTransport:
         return self._cut(self._codec)
 
     def _cut(self, codec: Codec) -> list[Frame]:
-        """Return the complete frames at the head of the buffer and remove them."""
+        """Returns the complete frames at the head of the buffer and removes them."""
         buffer, frames, at = self._buffer, [], 0
         while at < len(buffer):
             span = codec.scan(buffer, at)
@@ -182,7 +182,7 @@ class ServerTransport:
         return frames
 
     def _recognise(self) -> Codec | None:
-        """Return the codec the first bytes ask for, taking its tag or header off the buffer."""
+        """Returns the codec the first bytes ask for, taking its tag or header off the buffer."""
         buffer = self._buffer
         if buffer and buffer[0] == _ABRIDGED:
             del buffer[:1]
@@ -233,5 +233,5 @@ class ServerTransport:
 
 
 def _is_client_hello(head: bytearray) -> bool:
-    """Tell whether 8 bytes open a TLS handshake; a random header looks so once in 2**38 connections."""
+    """Tells whether 8 bytes open a TLS handshake; a random header looks so once in 2**38 connections."""
     return head[0] == 0x16 and head[1] == 3 and head[2] <= 4 and head[5] == 1 and head[6] == 0

@@ -61,23 +61,23 @@ class Codec(Protocol):
     name: str
 
     def scan(self, buffer: bytearray, at: int) -> Span | None:
-        """Return the span of the frame that begins at ``at``, or None until its header is complete."""
+        """Returns the span of the frame that begins at ``at``, or None until its header is complete."""
 
     def take(self, buffer: bytearray, span: Span) -> bytes:
-        """Return the payload of a span that has arrived whole.
+        """Returns the payload of a span that has arrived whole.
 
         Raises:
             FrameError: the frame is damaged.
         """
 
     def pack(self, payload: bytes) -> bytes:
-        """Return ``payload`` as one frame to the client."""
+        """Returns ``payload`` as one frame to the client."""
 
     def pack_bare(self, payload: bytes) -> bytes:
-        """Return ``payload`` (a transport error) as one frame without padding."""
+        """Returns ``payload`` (a transport error) as one frame without padding."""
 
     def pack_quick_ack(self, token: int) -> bytes:
-        """Return the quick acknowledgement of a token, an unsigned integer with its top bit set."""
+        """Returns the quick acknowledgement of a token, an unsigned integer with its top bit set."""
 
 
 class Abridged:

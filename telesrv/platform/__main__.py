@@ -10,7 +10,7 @@ from telesrv.platform import EmbeddedServers, PlatformError, discover, migrate
 
 
 async def main() -> None:
-    """Migrate and print what was applied; the embedded PostgreSQL is started for it unless it runs."""
+    """Migrates and prints what was applied; the embedded PostgreSQL is started for it unless it runs."""
     settings = load_settings()
     running = discover(settings.data_dir)
     if settings.postgres_dsn is not None:

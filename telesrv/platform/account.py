@@ -29,7 +29,7 @@ class Account:
     drop: bool
 
     def give(self, path: Path) -> None:
-        """Make the account the owner of `path`."""
+        """Makes the account the owner of `path`."""
         if self.drop:
             os.chown(path, self.uid, self.gid)
 

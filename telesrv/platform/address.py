@@ -10,7 +10,7 @@ NAME: Final = "address.json"
 
 
 def note_address(data_dir: Path, host: str, port: int) -> None:
-    """Note that the server of `data_dir` is reached at `host` and `port` from this machine."""
+    """Notes that the server of `data_dir` is reached at `host` and `port` from this machine."""
     (data_dir / NAME).write_text(json.dumps({"host": host, "port": port}) + "\n", encoding="utf-8")
 
 

@@ -96,7 +96,7 @@ class EmbeddedServers:
         return tuple(self._children)
 
     async def start(self) -> Endpoints:
-        """Take the data directory, start the servers and return where they are.
+        """Takes the data directory, starts the servers and returns where they are.
 
         Raises:
             DataDirInUse: another server has the data directory.
@@ -109,7 +109,7 @@ class EmbeddedServers:
             raise
 
     async def stop(self) -> None:
-        """End the servers and give the data directory back; a second call does nothing."""
+        """Ends the servers and gives the data directory back; a second call does nothing."""
         await asyncio.gather(*(child.stop() for child in self._children))
         self._children = []
         if self._locks:
@@ -213,7 +213,7 @@ def discover(data_dir: Path) -> Endpoints | None:
 
 
 def make_data_dir(data_dir: Path) -> None:
-    """Have the data directory; a new one is private, except that others may pass through root's.
+    """Makes sure of the data directory: a new one is private, except that others may pass through root's.
 
     Raises:
         PlatformError: it cannot be made or written.
@@ -249,7 +249,7 @@ def _read_state(data_dir: Path) -> _State | None:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace `path` by `text`, readable by this user only; after a crash it is the old or the new file."""
+    """Replaces `path` by `text`, readable by this user only; after a crash it is the old or the new file."""
     staging = path.with_name(f".{path.name}.new")
     staging.unlink(missing_ok=True)
     descriptor = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -261,7 +261,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _make_directory(path: Path, mode: int, account: Account | None) -> None:
-    """Have the directory; a new one gets `mode`, whatever the umask, and `account` as its owner."""
+    """Makes sure of the directory; a new one gets `mode`, whatever the umask, and `account` as its owner."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:

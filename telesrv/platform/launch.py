@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Become the program, or leave with 1 when the parent is already gone."""
+    """Becomes the program, or leaves with 1 when the parent is already gone."""
     parent, signal_number, uid, gid = (int(argument) for argument in arguments[:4])
     program = arguments[4:]
     if gid >= 0:

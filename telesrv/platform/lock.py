@@ -31,7 +31,7 @@ class DataDirLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock now or not at all.
+        """Takes the lock now or not at all.
 
         Raises:
             DataDirInUse: another process has it.
@@ -51,7 +51,7 @@ class DataDirLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the lock back; a lock that is not held is left alone."""
+        """Gives the lock back; a lock that is not held is left alone."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

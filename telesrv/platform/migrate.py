@@ -136,7 +136,7 @@ def partition_names(table: str, partitions: int) -> Iterable[str]:
 
 
 async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Migrated:
-    """Bring the database up to date; safe to call from several processes at once.
+    """Brings the database up to date; safe to call from several processes at once.
 
     Raises:
         MigrationError: the server cannot be reached, a file fails, was changed after it was applied, or the
@@ -174,7 +174,7 @@ async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
 
 
 async def _prepare(connection: asyncpg.Connection[asyncpg.Record], wanted: int) -> int:
-    """Have the two tables of this module; returns the partition count that holds for this database."""
+    """Makes sure of the two tables of this module; returns the partition count that this database has."""
     try:
         await connection.execute(_BOOTSTRAP)
     except (asyncpg.UniqueViolationError, asyncpg.DuplicateTableError):
@@ -192,7 +192,7 @@ async def _prepare(connection: asyncpg.Connection[asyncpg.Record], wanted: int) 
 async def _apply(
     connection: asyncpg.Connection[asyncpg.Record], migration: Migration, partitions: int
 ) -> bool:
-    """Apply one migration unless it was; holds the lock of `schema_migrations` for its transaction."""
+    """Applies one migration unless it was; holds the lock of `schema_migrations` for its transaction."""
     async with connection.transaction():
         await connection.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
         recorded = await connection.fetchval(

@@ -88,7 +88,7 @@ class Postgres(Child):
         return [str(self.programs.postgres), "-D", str(self.directory), *options]
 
     def before_start(self) -> None:
-        """Drop the lock files a killed postmaster left: its process id may be another program's by now."""
+        """Drops the lock files a killed postmaster left: its process id may be another program's by now."""
         (self.directory / "postmaster.pid").unlink(missing_ok=True)
         for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
             (self.socket_directory / name).unlink(missing_ok=True)
@@ -112,7 +112,7 @@ class Postgres(Child):
         return True
 
     async def make_cluster(self) -> None:
-        """Have a cluster in `directory`: whole, or, when this is interrupted, not at all.
+        """Makes sure of a cluster in `directory`: whole, or, when this is interrupted, not at all.
 
         Raises:
             PlatformError: initdb failed; the text has its output.
@@ -155,7 +155,7 @@ class Postgres(Child):
             raise PlatformError(f"initdb failed:\n{output.decode('utf-8', 'replace').strip()}")
 
     async def make_database(self) -> None:
-        """Have the server's own database; the postmaster must be up."""
+        """Makes sure of the server's own database; the postmaster must be up."""
         connection = await asyncpg.connect(self.dsn("postgres"))
         try:
             if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", DATABASE):

@@ -75,7 +75,7 @@ class Child(ABC):
         return b""
 
     def before_start(self) -> None:  # noqa: B027 - a hook that may well do nothing
-        """Clear what an earlier run left and this one would stumble over; no process of it lives any more."""
+        """Clears what an earlier run left and this one would stumble over; no process of it lives now."""
 
     @abstractmethod
     async def answers(self) -> bool:
@@ -89,7 +89,7 @@ class Child(ABC):
         return self._process.pid
 
     async def start(self) -> None:
-        """Start the child and return once it answers.
+        """Starts the child and returns once it answers.
 
         Raises:
             PlatformError: it died or did not answer in time; the text ends with the last lines of its log.
@@ -104,7 +104,7 @@ class Child(ABC):
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
 
     async def stop(self, grace_s: float = 8.0) -> None:
-        """End the child for good; returns when it is gone."""
+        """Ends the child for good; returns when it is gone."""
         self._stopping = True
         if self._watcher is not None:
             self._watcher.cancel()
@@ -114,7 +114,7 @@ class Child(ABC):
         await self._end_process(grace_s)
 
     async def stop_leftovers(self, grace_s: float = 8.0) -> None:
-        """End every process of this program that an earlier server left working in this directory."""
+        """Ends every process of this program that an earlier server left working in this directory."""
         left = leftovers(self.directory, self.name)
         if not left:
             return
@@ -168,7 +168,7 @@ class Child(ABC):
             await asyncio.sleep(POLL_S)
 
     async def _watch(self) -> None:
-        """Start the child again each time it dies; slower while it keeps dying, at once after it ran well."""
+        """Starts the child again when it dies: slower while it keeps dying, at once after it ran well."""
         backoff_s = FIRST_BACKOFF_S
         while True:
             assert self._process is not None
