@@ -149,7 +149,7 @@ async def test_a_chat_that_was_deleted_begins_anew_and_other_settings_of_it_stay
 async def _scheduled(ada: Device, bob: Device) -> None:
     await ada.send(bob, "later", schedule_date=int(ada.server.clock.time()) + 100)
     ada.server.clock.advance(101)
-    assert await ada.server.store.scheduled.dispatch_due() == 1
+    assert await ada.server.store.due.dispatch() == 1
 
 
 async def _forwarded(ada: Device, bob: Device) -> None:
