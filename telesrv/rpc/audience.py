@@ -9,8 +9,10 @@ Spec: Working with Updates; User status.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from telesrv.domain.errors import Unavailable
 from telesrv.domain.privacy import PrivacyKey
 from telesrv.domain.users import Seen
 from telesrv.rpc.convert.users import status_to_tl
@@ -19,6 +21,18 @@ from telesrv.tl import types
 if TYPE_CHECKING:
     from telesrv.rpc.context import SessionControl
     from telesrv.store import Store
+
+
+async def show_active(store: Store, sessions: SessionControl, user_id: int, now: int) -> None:
+    """Has the account be online for a minute at least, for it has sent something: some clients never report
+    that they are. What others have waiting until it is online is sent. Reading is no such thing.
+
+    It raises nothing for a server that is away: what the account did is done, whatever becomes of this.
+    """
+    with suppress(Unavailable):
+        if await store.presence.active(user_id):
+            await store.until_online.came(user_id)
+            await tell_presence(store, sessions, user_id, now)
 
 
 async def tell_presence(

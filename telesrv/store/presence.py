@@ -9,6 +9,7 @@ five minutes behind.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -18,6 +19,11 @@ from telesrv.store.pool import Pool
 from telesrv.store.redis import Redis
 
 PERSIST_EVERY_S: Final = 300
+ACTIVE_S: Final = 60
+"""For so long an account is online at least after it did something that others see."""
+ACTIVE_EVERY_S: Final = 30
+"""How often that is noted: who sends all the time costs two calls and two pushes a minute."""
+_ACTIVE_KEPT: Final = 100_000
 KEEP_MS: Final = 30 * 86_400_000
 LEFT_MS: Final = 600_000
 """As long as a process may hold a session whose client is away, and longer."""
@@ -40,6 +46,28 @@ class PresenceStore:
         self._pool = pool
         self._redis = redis
         self._clock = clock
+        self._active: OrderedDict[int, float] = OrderedDict()
+        """Until when what accounts do is not noted again, by the monotonic clock."""
+
+    async def active(self, user_id: int) -> bool:
+        """Notes that the account did something that others see, so that it is online for a minute at least.
+
+        Returns:
+            Whether it is online for longer than was known.
+        """
+        monotonic = self._clock.monotonic()
+        if self._active.get(user_id, 0.0) > monotonic:
+            return False
+        self._active[user_id] = monotonic + ACTIVE_EVERY_S
+        self._active.move_to_end(user_id)
+        while len(self._active) > _ACTIVE_KEPT:
+            self._active.popitem(last=False)
+        until = int(self._clock.time()) + ACTIVE_S
+        known = (await self.known([user_id])).get(user_id)
+        if known is not None and known.online_until >= until:
+            return False
+        await self.set_online(user_id, until)
+        return True
 
     async def set_online(self, user_id: int, until: int) -> None:
         """Notes that the account is online until *until*, or longer if it said so before."""
@@ -52,6 +80,7 @@ class PresenceStore:
 
     async def set_offline(self, user_id: int, now: int) -> None:
         """Notes that the account went offline at *now*."""
+        self._active.pop(user_id, None)
         client, key = self._redis.client, self._redis.key(self._key(user_id))
         await self._redis.call(lambda: client.set(key, b"%d %d" % (now, now), px=KEEP_MS))
         await self._pool.execute(SQL_SEEN, user_id, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,45 @@ async def test_presence_is_kept_and_mutual_contacts_see_it_at_once(server: Serve
     count = len(server.sessions.told)
     assert await ada.call(functions.account.UpdateStatus(offline=True))
     assert len(server.sessions.told) == count
+
+
+async def test_who_sends_is_online_and_who_only_reads_is_not(server: Server) -> None:
+    ada, adas = await server.account("Ada")
+    bob, bobs = await server.account("Bob")
+    to_bob, to_ada = await ada.input_user(bobs), await bob.input_user(adas)
+    peers = [
+        types.InputPeerUser(user_id=one.user_id, access_hash=one.access_hash) for one in (to_bob, to_ada)
+    ]
+
+    async def status() -> Any:
+        return (await bob.call(functions.users.GetUsers(id=[to_ada])))[0].status
+
+    async def send(device: Any, peer: Any, random_id: int, **fields: Any) -> None:
+        method = functions.messages.SendMessage(peer=peer, message="hello", random_id=random_id, **fields)
+        await device.call(method)
+
+    await send(bob, peers[1], 1)
+    before = await status()
+    await ada.call(functions.messages.ReadHistory(peer=peers[0], max_id=0))
+    await send(ada, peers[0], 2, schedule_date=int(server.clock.time()) + 100)
+    server.clock.advance(101)
+    assert await server.store.due.dispatch() == 1
+    assert await status() == before == types.UserStatusEmpty()
+    server.sessions.told.clear()
+    now = int(server.clock.time())
+    for random_id in range(3, 6):
+        await send(ada, peers[0], random_id)
+    online = types.UserStatusOnline(expires=now + 60)
+    update = types.UpdateUserStatus(user_id=ada.user_id, status=online)
+    assert [told for told in server.sessions.told if told[0] == "push"] == [("push", bob.user_id, update)]
+    assert await status() == online
+    server.clock.advance(60)
+    assert await status() == types.UserStatusOffline(was_online=now + 60)
+    forward = functions.messages.ForwardMessages(
+        from_peer=peers[0], id=[1], random_id=[6], to_peer=types.InputPeerSelf()
+    )
+    await ada.call(forward)
+    assert await status() == types.UserStatusOnline(expires=now + 120)
 
 
 async def test_who_is_blocked_does_not_see_the_presence(server: Server) -> None:

@@ -184,6 +184,7 @@ async def test_only_who_may_know_is_told_of_a_status(server: Server) -> None:
 async def test_a_chat_of_late_is_told_too(server: Server) -> None:
     ada, bob = await server.account("Ada"), await server.account("Bob")
     await ada.send(bob)
+    server.sessions.transient.clear()
     await ada.call(functions.account.UpdateStatus(offline=False))
     assert [type(update) for update in pushed(server, bob)] == [types.UpdateUserStatus]
 

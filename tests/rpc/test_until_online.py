@@ -62,6 +62,17 @@ async def look_at_all(server: Server) -> int:
     return sum([await server.store.until_online.look() for _ in range(OUTBOX_BUCKETS)])
 
 
+async def test_who_sends_has_come_too(server: Server) -> None:
+    pair = await Pair.of(server)
+    await wait(pair.ada, pair.bob, "are you there?")
+    server.clock.advance(1)
+    assert await server.store.due.dispatch() == 0
+    await pair.bob.send(pair.ada, "I am")
+    assert await server.store.due.dispatch() == 1
+    assert await texts(pair.bob, pair.ada) == ["I am", "are you there?"]
+    await pair.check()
+
+
 async def test_it_is_sent_once_when_the_other_side_comes(server: Server) -> None:
     pair = await Pair.of(server)
     ada, bob = pair.ada, pair.bob

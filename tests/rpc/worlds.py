@@ -22,9 +22,10 @@ class Pair:
 
     @classmethod
     async def of(cls, server: Server) -> Pair:
-        """Returns two new accounts whose message ids differ."""
+        """Returns two new accounts whose message ids differ; neither is online."""
         ada, bob = await server.account("Ada"), await server.account("Bob")
         await bob.send(bob, "so that the ids differ")
+        await server.store.presence.set_offline(bob.user_id, int(server.clock.time()))
         pair = cls(server, ada, await server.device(ada.user), bob)
         await pair.server.pushes(ada.user_id)
         for name, device in (("second", pair.second), ("bob", bob)):

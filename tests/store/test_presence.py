@@ -5,7 +5,7 @@ from __future__ import annotations
 from telesrv.clock import FakeClock
 from telesrv.domain.users import Presence
 from telesrv.store import Store
-from telesrv.store.presence import PERSIST_EVERY_S
+from telesrv.store.presence import ACTIVE_EVERY_S, ACTIVE_S, PERSIST_EVERY_S
 
 
 async def ann(store: Store) -> int:
@@ -32,6 +32,23 @@ async def test_online_until_then_last_seen_then(store: Store, clock: FakeClock) 
     assert await store.presence.get([user_id, user_id, 5]) == {user_id: Presence(online_until=now + 60)}
     clock.advance(60)
     assert await store.presence.get([user_id]) == {user_id: Presence(last_seen_at=now + 60)}
+
+
+async def test_who_is_active_is_online_for_a_minute_and_noted_seldom(store: Store, clock: FakeClock) -> None:
+    user_id = await ann(store)
+    start = int(clock.time())
+    assert [await store.presence.active(user_id) for _ in range(3)] == [True, False, False]
+    assert await store.presence.get([user_id]) == {user_id: Presence(online_until=start + ACTIVE_S)}
+    clock.advance(ACTIVE_EVERY_S)
+    assert await store.presence.active(user_id)
+    clock.advance(ACTIVE_S)
+    seen_at = start + ACTIVE_EVERY_S + ACTIVE_S
+    assert await store.presence.get([user_id]) == {user_id: Presence(last_seen_at=seen_at)}
+    await store.presence.set_online(user_id, seen_at + 300)
+    assert not await store.presence.active(user_id), "a client has reported more"
+    assert await store.presence.get([user_id]) == {user_id: Presence(online_until=seen_at + 300)}
+    await store.presence.set_offline(user_id, seen_at)
+    assert await store.presence.active(user_id), "going offline does not last when something is sent"
 
 
 async def test_going_offline_is_at_once_and_lasts(store: Store, clock: FakeClock) -> None:

@@ -65,7 +65,6 @@ async def live(server: Server, ada: Device, others: list[Device]) -> None:
             await ada.send(other, f"to you {number}")
             await other.send(ada, f"to Ada {number}")
         await ada.send(other, "later", schedule_date=later)
-        await other.send(ada, "when you come", schedule_date=WHEN_ONLINE)
         await ada.call(f.messages.SaveDraft(peer=there, message="never sent"))
         await ada.call(f.contacts.AddContact(id=named(ada, other), first_name="X", last_name="", phone=""))
         settings = t.InputPeerNotifySettings(silent=True)
@@ -76,6 +75,9 @@ async def live(server: Server, ada: Device, others: list[Device]) -> None:
         )
         await ada.call(f.contacts.ImportContacts(contacts=[unknown]))
         await ada.call(f.contacts.ResetTopPeerRating(category=t.TopPeerCategoryCorrespondents(), peer=there))
+    await ada.call(f.account.UpdateStatus(offline=True))
+    for other in others:
+        await other.send(ada, "when you come", schedule_date=WHEN_ONLINE)
     await ada.call(f.messages.SetDefaultHistoryTTL(period=86_400))
     await ada.call(f.contacts.Block(id=ada.peer(others[0])))
     rule: list[Any] = [t.InputPrivacyValueAllowAll()]

@@ -13,6 +13,7 @@ from telesrv.domain.forwards import MAX_FORWARDS, forward_header
 from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
 from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.scheduled import scheduled_digest
+from telesrv.rpc.audience import show_active
 from telesrv.rpc.composing import count, peer_error, refuse_unsupported
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.messages import message_to_tl, user_ids_of
@@ -61,6 +62,7 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
         if isinstance(outcome, BaseException):
             raise outcome
         sent.append(outcome)
+    await show_active(ctx.store, ctx.sessions, ctx.user_id, ctx.now())
     updates: list[types.TypeUpdate] = [
         types.UpdateMessageID(id=one.box.box_id, random_id=asked.random_id)
         for one, asked in zip(sent, requests, strict=True)

@@ -12,6 +12,7 @@ from telesrv.domain.digests import message_digest
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict
 from telesrv.domain.messages import MAX_PAGE, MessageBox, ReplyTo, SendRequest
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
+from telesrv.rpc.audience import show_active
 from telesrv.rpc.composing import (
     RATE_PERIOD_S,
     count,
@@ -85,6 +86,7 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         if at or not request.schedule_date:
             raise
         return await scheduled_before(ctx, [message])
+    await show_active(ctx.store, ctx.sessions, ctx.user_id, ctx.now())
     return sent_to_tl(sent)
 
 
