@@ -4,7 +4,7 @@ What is told here is not stored: who is away learns it with the next answer that
 to accounts that have sessions now and know the account by their address book or by a chat of late, each as
 their rights have it, and to a bounded number of them. What lasts, names and phone numbers, is in the logs.
 
-Spec: Working with Updates; User status.
+*Spec: Working with Updates; User status*
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Forwarding messages from one chat to another.
 
-Spec: messages.forwardMessages.
+*Spec: messages.forwardMessages*
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
         RpcError: a peer, an id or a random_id is wrong, or it asks for what is not there;
             400 CHAT_FORWARDS_RESTRICTED for a message that may not be forwarded, YOU_BLOCKED_USER.
 
-    Spec: messages.forwardMessages.
+    *Spec: messages.forwardMessages*
     """
     refuse_unsupported(request)
     if request.reply_to is not None and not _is_no_reply(request.reply_to):

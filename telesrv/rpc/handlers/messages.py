@@ -1,6 +1,6 @@
 """Messages: sending, reading, and looking at them.
 
-Spec: Working with Updates; Pagination in the API.
+*Spec: Working with Updates; Pagination in the API*
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         RpcError: the peer, the text, the reply or the random_id is wrong, or asks for what is not there;
             400 YOU_BLOCKED_USER.
 
-    Spec: messages.sendMessage.
+    *Spec: messages.sendMessage*
     """
     refuse_unsupported(request)
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
@@ -121,7 +121,7 @@ async def get_messages(ctx: Context, request: functions.messages.GetMessages) ->
     Raises:
         RpcError: 400 LIMIT_INVALID when too many are named.
 
-    Spec: messages.getMessages.
+    *Spec: messages.getMessages*
     """
     if len(request.id) > MAX_IDS:
         raise bad_request("LIMIT_INVALID")
@@ -164,7 +164,7 @@ async def get_history(ctx: Context, request: functions.messages.GetHistory) -> o
     Raises:
         RpcError: 400 PEER_ID_INVALID.
 
-    Spec: messages.getHistory; Pagination in the API.
+    *Spec: messages.getHistory; Pagination in the API*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     page = await ctx.store.messages.history(
@@ -195,7 +195,7 @@ async def get_history(ctx: Context, request: functions.messages.GetHistory) -> o
 def page_limit(asked: int) -> int:
     """Returns how many entries a page holds: 1 to MAX_PAGE, a default when the client leaves it open.
 
-    Spec: Pagination in the API.
+    *Spec: Pagination in the API*
     """
     return min(asked, MAX_PAGE) if asked > 0 else DEFAULT_LIMIT
 
@@ -204,7 +204,7 @@ def page_limit(asked: int) -> int:
 async def get_split_ranges(ctx: Context, request: functions.messages.GetSplitRanges) -> object:
     """Returns the one range that holds every message: histories are not split here.
 
-    Spec: messages.getSplitRanges.
+    *Spec: messages.getSplitRanges*
     """
     return [types.MessageRange(min_id=1, max_id=MAX_ID)]
 
@@ -216,7 +216,7 @@ async def read_history(ctx: Context, request: functions.messages.ReadHistory) ->
     Raises:
         RpcError: 400 PEER_ID_INVALID.
 
-    Spec: messages.readHistory.
+    *Spec: messages.readHistory*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     outcome = await ctx.store.messages.read(
@@ -238,7 +238,7 @@ async def get_outbox_read_date(ctx: Context, request: functions.messages.GetOutb
         RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID for what is no own message of this chat,
             MESSAGE_NOT_READ_YET.
 
-    Spec: messages.getOutboxReadDate.
+    *Spec: messages.getOutboxReadDate*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     box = (await _boxes(ctx, [request.msg_id])).get(request.msg_id)
@@ -257,7 +257,7 @@ async def check_read_dates(ctx: Context, user_id: int) -> None:
     Raises:
         RpcError: 403 YOUR_PRIVACY_RESTRICTED, USER_PRIVACY_RESTRICTED.
 
-    Spec: messages.getOutboxReadDate.
+    *Spec: messages.getOutboxReadDate*
     """
     mine = (await ctx.store.users.seen_by(ctx.user_id, [user_id])).get(user_id)
     if mine is not None and mine.read_dates_hidden:
@@ -271,7 +271,7 @@ async def check_read_dates(ctx: Context, user_id: int) -> None:
 async def received_messages(ctx: Context, request: functions.messages.ReceivedMessages) -> object:
     """Returns no notification to cancel: there are none beside the updates themselves.
 
-    Spec: messages.receivedMessages.
+    *Spec: messages.receivedMessages*
     """
     nothing: list[types.TypeReceivedNotifyMessage] = []
     return nothing
@@ -305,7 +305,7 @@ async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> obj
     Raises:
         RpcError: 400 PEER_ID_INVALID.
 
-    Spec: messages.setTyping.
+    *Spec: messages.setTyping*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
     if peer.id in (ctx.user_id, SERVICE_USER_ID) or not isinstance(request.action, _SHOWN_ACTIONS):
