@@ -19,6 +19,9 @@ from telesrv.domain.errors import DomainError
 
 MAX_ENTITIES: Final = 100
 """What a message may carry; clients are told nothing of those beyond."""
+MAX_ARGUMENT_BYTES: Final = 8_192
+"""Of all links and languages of a text together, in UTF-8. With the bound on its length it says what a
+message can weigh, and so what a page of a hundred can."""
 
 STYLES: Final = ("bold", "italic", "underline", "strike", "spoiler")
 CODES: Final = frozenset({"code", "pre"})
@@ -43,6 +46,10 @@ _ORDER: Final = {kind: place for place, kind in enumerate((BLOCKQUOTE, "pre", "c
 
 class EntityBoundsInvalid(DomainError):
     """A styled range reaches outside of its text."""
+
+
+class EntitiesTooLong(DomainError):
+    """The links and languages of a text are too long together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from telesrv.domain.entities import MAX_ENTITIES, EntityBoundsInvalid, Span, find, nest
+from telesrv.domain.entities import (
+    MAX_ARGUMENT_BYTES,
+    MAX_ENTITIES,
+    EntitiesTooLong,
+    EntityBoundsInvalid,
+    Span,
+    find,
+    nest,
+)
 from telesrv.domain.errors import DomainError
 from telesrv.domain.messages import MAX_TEXT_CODE_POINTS, Entity
 
@@ -75,6 +83,7 @@ def clean_text(
         TextEmpty: nothing visible is left.
         TextTooLong: more than *limit* code points are left.
         EntityBoundsInvalid: an entity reaches outside of *text*.
+        EntitiesTooLong: their links and languages are too long together.
 
     *Spec: Styled text with message entities*
     """
@@ -97,9 +106,11 @@ def clean_text(
         Span(max(span.start - blank_head, 0), min(span.end - blank_head, len(body)), span.kind, span.argument)
         for span in spans
     )
-    return FormattedText(
-        body, _entities(body, nest((span for span in moved if span.start < span.end), found))
-    )
+    nested = nest((span for span in moved if span.start < span.end), found)
+    arguments = (span.argument for span in nested if isinstance(span.argument, str))
+    if sum(len(argument.encode()) for argument in arguments) > MAX_ARGUMENT_BYTES:
+        raise EntitiesTooLong
+    return FormattedText(body, _entities(body, nested))
 
 
 def _spans(text: str, entities: Sequence[Entity]) -> list[Span]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from telesrv.domain.entities import EntityBoundsInvalid
+from telesrv.domain.entities import EntitiesTooLong, EntityBoundsInvalid
 from telesrv.domain.text import (
     MAX_QUOTE_CODE_POINTS,
     MAX_QUOTE_OFFSET,
@@ -84,7 +84,7 @@ def message_text(
     """Returns the text of a message.
 
     Raises:
-        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
+        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG.
 
     *Spec: Styled text with message entities*
     """
@@ -102,7 +102,7 @@ def draft_text(ctx: Context, text: str, entities: Iterable[types.TypeMessageEnti
     """Returns a text that is not finished, blanks and all; it may be empty.
 
     Raises:
-        RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
+        RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG.
 
     *Spec: Message drafts*
     """
@@ -168,7 +168,7 @@ def maybe_quote(
         if as_typed:
             return None
         raise bad_request("QUOTE_TEXT_INVALID") from None
-    except (TextTooLong, EntityBoundsInvalid):
+    except (TextTooLong, EntityBoundsInvalid, EntitiesTooLong):
         raise bad_request("QUOTE_TEXT_INVALID") from None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from telesrv.domain import errors as domain
+from telesrv.domain.entities import EntitiesTooLong
 from telesrv.domain.scheduled import ScheduleTooMuch, StatusPrivate
 from telesrv.domain.ttl import PeriodInvalid
 
@@ -57,6 +58,7 @@ _NAMES: Final[dict[type[domain.DomainError], str]] = {
     domain.MessageNotModified: "MESSAGE_NOT_MODIFIED",
     domain.EditTimeExpired: "MESSAGE_EDIT_TIME_EXPIRED",
     domain.NotModified: "CHAT_NOT_MODIFIED",
+    EntitiesTooLong: "ENTITIES_TOO_LONG",
     PeriodInvalid: "TTL_PERIOD_INVALID",
     ScheduleTooMuch: "SCHEDULE_TOO_MUCH",
     StatusPrivate: "SCHEDULE_STATUS_PRIVATE",

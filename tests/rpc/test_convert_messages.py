@@ -8,11 +8,21 @@ import pytest
 
 from telesrv import tl
 from telesrv.domain.dialogs import Dialog, DialogPage
-from telesrv.domain.entities import KINDS
-from telesrv.domain.messages import Entity, MessageBox, ReplyTo, SentMessage
+from telesrv.domain.entities import KINDS, MAX_ARGUMENT_BYTES, MAX_ENTITIES, EntitiesTooLong
+from telesrv.domain.messages import (
+    MAX_PAGE,
+    MAX_TEXT_CODE_POINTS,
+    Entity,
+    MessageBox,
+    ReplyTo,
+    SentMessage,
+)
 from telesrv.domain.peers import Peer
+from telesrv.domain.text import MAX_QUOTE_CODE_POINTS, FormattedText, clean_text, utf16_length
 from telesrv.domain.updates import Event, EventKind, UpdatesState
 from telesrv.domain.users import User, UserView
+from telesrv.gateway.limits import GatewayLimits
+from telesrv.mtproto.session import SessionLimits
 from telesrv.rpc.convert.dialogs import dialog_to_tl, dialog_user_ids, dialogs_hash, list_hash, messages_hash
 from telesrv.rpc.convert.entities import entities_from_tl, entities_to_tl, mentioned_user_ids
 from telesrv.rpc.convert.messages import message_to_tl, sent_to_tl, user_ids_of
@@ -247,3 +257,30 @@ def test_every_entity_can_be_written_in_every_layer(layer: int) -> None:
     read = tl.read(tl.write(message, layer))
     assert isinstance(read, types.Message)
     assert read.message == "0123456789"
+
+
+@pytest.mark.parametrize("character", ["x", "\U0001f642"])
+def test_a_page_of_the_heaviest_messages_can_be_answered(character: str) -> None:
+    """A hundred of them, and the update that brings one, fit where answers and updates wait to be sent."""
+
+    def heaviest(length: int) -> FormattedText:
+        units = utf16_length(character)
+        url = "https://x/" + "y" * (MAX_ARGUMENT_BYTES // MAX_ENTITIES - 10)
+        entities = [Entity("textUrl", number * units, units, url) for number in range(MAX_ENTITIES)]
+        text = clean_text(character * length, entities)
+        assert len(text.entities) == MAX_ENTITIES
+        longer = [Entity("textUrl", number * units, units, url + "yy") for number in range(MAX_ENTITIES)]
+        with pytest.raises(EntitiesTooLong):
+            clean_text(character * length, longer)
+        return text
+
+    text, quote = heaviest(MAX_TEXT_CODE_POINTS), heaviest(MAX_QUOTE_CODE_POINTS)
+    reply = ReplyTo(5, quote.text, quote.entities, 0)
+    size = len(
+        tl.write(message_to_tl(a_box(text=text.text, entities=text.entities, reply_to=reply)), tl.LAYER)
+    )
+    users = 4 << 10
+    assert size + users < SessionLimits().max_update_bytes
+    assert (size + users) * MAX_PAGE < min(
+        SessionLimits().max_answer_bytes, GatewayLimits().max_outbound_bytes
+    )

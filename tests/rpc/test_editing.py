@@ -11,6 +11,7 @@ from telesrv.domain.messages import EDIT_TIME_S
 from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.test_messages import LONG_LINKS
 from tests.rpc.worlds import Pair
 
 
@@ -75,6 +76,7 @@ async def test_an_edit_that_changes_nothing_or_is_not_allowed(server: Server) ->
             {"entities": [types.MessageEntityBold(offset=5, length=9)]},
             "400 ENTITY_BOUNDS_INVALID",
         ),
+        (ada, bob, sent.id, {"entities": LONG_LINKS}, "400 ENTITIES_TOO_LONG"),
         (bob, ada, seen.id, {}, "403 MESSAGE_AUTHOR_REQUIRED"),
         (ada, bob, 0, {}, "400 MESSAGE_ID_INVALID"),
         (ada, bob, -1, {}, "400 MESSAGE_ID_INVALID"),

@@ -155,6 +155,10 @@ async def test_typing_is_shown_to_the_peer_only(server: Server) -> None:
     assert server.sessions.transient == [(bob.user_id, shown)]
 
 
+LONG_LINKS: list[types.TypeMessageEntity] = [
+    types.MessageEntityTextUrl(offset=offset, length=1, url=f"https://{offset}/" + "я" * 1500)
+    for offset in range(3)
+]
 LONG = types.InputReplyToMessage(reply_to_msg_id=1, quote_text="x" * 1025)
 SELF = types.InputPeerSelf()
 BAD_SENDS: list[tuple[dict[str, Any], str]] = [
@@ -174,6 +178,15 @@ BAD_SENDS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"reply_to": types.InputReplyToMessage(reply_to_msg_id=1, quote_text="not said")}, "QUOTE_TEXT_INVALID"),
     ({"reply_to": LONG}, "QUOTE_TEXT_INVALID"),
+    ({"entities": LONG_LINKS}, "ENTITIES_TOO_LONG"),
+    (
+        {
+            "reply_to": types.InputReplyToMessage(
+                reply_to_msg_id=1, quote_text="first", quote_entities=LONG_LINKS
+            )
+        },
+        "QUOTE_TEXT_INVALID",
+    ),
     (
         {"reply_to": types.InputReplyToMessage(reply_to_msg_id=1, quote_text="fi", quote_offset=4097)},
         "QUOTE_TEXT_INVALID",
