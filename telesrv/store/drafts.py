@@ -105,14 +105,16 @@ class DraftStore:
 
     async def clear_all(self, owner: int, *, auth_key_id: int = 0, session_id: int = 0) -> list[Peer]:
         """Clears all drafts, in parts when there are very many; returns the chats that had one.
+        What is drafted meanwhile may stay.
 
         *Spec: messages.clearAllDrafts*
         """
-        rows = await self._pool.fetch(SQL_ALL_DRAFTS, owner, MAX_DRAFTS)
-        drafts = sorted((peer_of(row["peer_type"], row["peer_id"]), row["pts"]) for row in rows)
         cleared: list[Peer] = []
-        for start in range(0, len(drafts), _PART):
-            cleared += await self._clear(owner, drafts[start : start + _PART], auth_key_id, session_id)
+        while rows := await self._pool.fetch(SQL_ALL_DRAFTS, owner, _PART):
+            drafts = sorted((peer_of(row["peer_type"], row["peer_id"]), row["pts"]) for row in rows)
+            if not (gone := await self._clear(owner, drafts, auth_key_id, session_id)):
+                break
+            cleared += gone
         return cleared
 
     async def all(self, owner: int) -> dict[Peer, Draft]:

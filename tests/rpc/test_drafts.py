@@ -9,6 +9,7 @@ import pytest
 from telesrv.tl import functions, types
 from tests.rpc.bad_peers import bad_peers
 from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.test_messages import LONG_LINKS
 
 f = functions
 
@@ -134,6 +135,20 @@ async def test_all_are_cleared_at_once(server: Server) -> None:
     assert await ada.pts() == before + 3
 
 
+async def test_very_many_are_cleared_too(server: Server) -> None:
+    """More than an answer lists."""
+    ada = await server.account()
+    await server.store.pool.execute(
+        "INSERT INTO dialog_drafts (owner_user_id, peer_type, peer_id, pts, draft) "
+        """SELECT $1, 1, id, id, '{"date": 1, "text": "x"}' FROM generate_series(1, 1050) AS id""",
+        ada.user_id,
+    )
+    before = await ada.pts()
+    assert len((await ada.call(f.messages.GetAllDrafts())).updates) == 1000
+    assert await ada.call(f.messages.ClearAllDrafts())
+    assert (await drafts(ada), await ada.pts()) == ({}, before + 1050)
+
+
 async def test_wrong_drafts_are_refused_by_name(server: Server) -> None:
     ada, bob, stranger = [await server.account() for _ in range(3)]
     before = await ada.pts()
@@ -147,6 +162,8 @@ async def test_wrong_drafts_are_refused_by_name(server: Server) -> None:
         ({"message": "x" * 100_000}, "MESSAGE_TOO_LONG"),
         ({"entities": [types.MessageEntityBold(offset=0, length=9)]}, "ENTITY_BOUNDS_INVALID"),
         ({"entities": [types.MessageEntityBold(offset=-(2**31), length=1)]}, "ENTITY_BOUNDS_INVALID"),
+        ({"message": "text", "entities": LONG_LINKS}, "ENTITIES_TOO_LONG"),
+        ({"reply_to": reply(quote_text="text", quote_entities=LONG_LINKS)}, "QUOTE_TEXT_INVALID"),
         ({"effect": 5}, "EFFECT_ID_INVALID"),
         ({"suggested_post": types.SuggestedPost()}, "SUGGESTED_POST_PEER_INVALID"),
         ({"media": types.InputMediaDice(emoticon="🎲")}, "MEDIA_INVALID"),
