@@ -125,7 +125,7 @@ class Store:
         self.pinned_messages = PinnedMessageStore(pool, self.events, marks)
         self.search = SearchStore(pool, marks, self.signals)
         self.ttl = TtlStore(pool, self.events, self.deletes, clock)
-        self.due = DueStore(pool, self.events, self.messages, clock)
+        self.due = DueStore(pool, self.events, self.messages, self.ttl, clock)
         self.dialogs = DialogStore(pool)
         self.unread = UnreadStore(pool)
         self.updates = UpdateStore(

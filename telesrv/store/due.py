@@ -28,6 +28,7 @@ from telesrv.store.messages import MessageStore
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.scheduled import usable_ids
 from telesrv.store.scheduled_rows import COLUMNS, message_from_row
+from telesrv.store.ttl import TtlStore
 
 LEASE_MS: Final = 60_000
 _SENT, _FAILED = 1, 3
@@ -79,10 +80,13 @@ class Dispatched:
 class DueStore:
     """Sends what waits."""
 
-    def __init__(self, pool: Pool, events: EventLog, messages: MessageStore, clock: Clock) -> None:
+    def __init__(
+        self, pool: Pool, events: EventLog, messages: MessageStore, ttl: TtlStore, clock: Clock
+    ) -> None:
         self._pool = pool
         self._events = events
         self._messages = messages
+        self._ttl = ttl
         self._clock = clock
 
     async def send(
@@ -139,6 +143,9 @@ class DueStore:
     async def _dispatch(
         self, leased: Sequence[ScheduledMessage], session: tuple[int, int]
     ) -> list[Dispatched]:
+        now = int(self._clock.time())
+        for owner, peer in dict.fromkeys((message.owner_user_id, message.peer) for message in leased):
+            await self._ttl.begin(owner, peer, date=now)
         outcomes = await asyncio.gather(
             *(self._send(message, session) for message in leased), return_exceptions=True
         )

@@ -113,6 +113,20 @@ async def test_new_chats_begin_with_the_default(server: Server) -> None:
     await pair.check()
 
 
+async def test_a_chat_that_a_scheduled_message_begins_has_the_default(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    await ada.call(functions.messages.SetDefaultHistoryTTL(period=86_400))
+    await ada.send(bob, "later", schedule_date=int(server.clock.time()) + 60)
+    assert (await bob.history(ada)).messages == []
+    server.clock.advance(61)
+    assert await server.store.due.dispatch() == 1
+    [sent, told] = (await bob.history(ada)).messages
+    assert (sent.message, sent.ttl_period) == ("later", 86_400)
+    assert told.action == types.MessageActionSetMessagesTTL(period=86_400, auto_setting_from=ada.user_id)
+    await pair.check()
+
+
 async def test_a_chat_that_cannot_begin_gets_no_period(server: Server) -> None:
     pair = await Pair.of(server)
     ada, bob = pair.ada, pair.bob
