@@ -1,8 +1,8 @@
 """The schema, step by step: every file of `migrations/` is applied once, in order, and never changed after.
 
 A migration is `NNNN_name.sql`. It runs in one transaction together with the row that records it, so a
-database is never between two of them. Processes that start together take turns by a table lock. A comment
-line is an instruction:
+database is never between two of them. Processes that start together take turns by a lock. A comment line
+is an instruction:
 
     -- telesrv:partitions TABLE [WITH (storage parameters)]
         after `CREATE TABLE TABLE (...) PARTITION BY HASH (column);`: makes TABLE_p00, TABLE_p01, ...
@@ -37,7 +37,9 @@ _NAME = re.compile(r"(?P<number>[0-9]{4})_[a-z0-9_]+\.sql")
 _INSTRUCTION = re.compile(r"^--\s*telesrv:(?P<verb>\w+)(?P<rest>.*)$", re.MULTILINE)
 _PARTITIONS = re.compile(r"\s+(?P<table>[a-z_][a-z0-9_]*)(?:\s+WITH\s*\((?P<storage>[^)]*)\))?\s*")
 
+# One transaction. CREATE TABLE IF NOT EXISTS alone fails in several ways when two processes come at once.
 _BOOTSTRAP = """
+SELECT pg_advisory_xact_lock(hashtext('telesrv schema_migrations'));
 CREATE TABLE IF NOT EXISTS schema_migrations (
     number integer PRIMARY KEY,
     name text NOT NULL,
@@ -175,10 +177,7 @@ async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
 
 async def _prepare(connection: asyncpg.Connection[asyncpg.Record], wanted: int) -> int:
     """Makes sure of the two tables of this module; returns the partition count that this database has."""
-    try:
-        await connection.execute(_BOOTSTRAP)
-    except (asyncpg.UniqueViolationError, asyncpg.DuplicateTableError):
-        await connection.execute(_BOOTSTRAP)  # another process was creating the same tables
+    await connection.execute(_BOOTSTRAP)
     await connection.execute(
         "INSERT INTO schema_settings (name, value) VALUES ('partitions', $1) ON CONFLICT (name) DO NOTHING",
         str(wanted),

@@ -136,7 +136,7 @@ async def test_the_partition_count_stays_what_it_was(empty_postgres_dsn: str, tm
 
 async def test_processes_that_start_together_take_turns(empty_postgres_dsn: str, tmp_path: Path) -> None:
     directory = files(tmp_path, m0001_boxes=BOXES, m0002_b="CREATE TABLE b (x int)")
-    results = await asyncio.gather(*(migrate(empty_postgres_dsn, 4, directory) for _ in range(5)))
+    results = await asyncio.gather(*(migrate(empty_postgres_dsn, 4, directory) for _ in range(20)))
     assert sorted(name for result in results for name in result.applied) == ["0001_boxes", "0002_b"]
 
 
