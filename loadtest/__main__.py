@@ -42,6 +42,7 @@ def store(
       TELESRV_LOAD_MESSAGES=5000        a round
       TELESRV_LOAD_ROUNDS=3             medians are taken
       TELESRV_LOAD_POOL_CONNS=50        connections to PostgreSQL
+      TELESRV_POSTGRES_AT_ONCE          how many of them work at once; 4 for each core
       TELESRV_LOAD_DEFER_DISPATCH=1     fill, then drain only; nothing is pushed while sending
       TELESRV_LOAD_ENFORCE_SLO=1        exit code 2 when an aim is missed
       TELESRV_LOAD_POSTGRES_DSN, _REDIS_URL   servers to use; a database of its own is made there

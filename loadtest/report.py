@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from telesrv.platform.connections import at_once_each
+
 
 class LoadSettings(BaseSettings):
     """Environment variables TELESRV_LOAD_..., and TELESRV_OUTBOX_BATCH and _WORKERS."""
@@ -26,6 +28,11 @@ class LoadSettings(BaseSettings):
     concurrency: Annotated[tuple[int, ...], NoDecode] = (32, 256)
     messages: int = Field(default=5000, ge=1)
     pool_conns: int = Field(default=50, ge=2)
+    at_once: int = Field(
+        default_factory=lambda: at_once_each(1),
+        ge=2,
+        validation_alias=AliasChoices("at_once", "TELESRV_POSTGRES_AT_ONCE"),
+    )
     rounds: int = Field(default=3, ge=1)
     partitions: int = Field(default=16, ge=0)
     seed: int = 1

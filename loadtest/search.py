@@ -139,6 +139,7 @@ async def search(settings: LoadSettings, progress: Progress) -> Report:
             postgres_dsn,
             redis_url,
             pool_conns=settings.pool_conns,
+            at_once=settings.at_once,
             partitions=settings.partitions,
             outbox_batch=settings.outbox_batch,
         ) as store,

@@ -72,7 +72,13 @@ async def scratch_servers(postgres_dsn: str | None, redis_url: str | None) -> As
 
 @asynccontextmanager
 async def open_store(
-    postgres_dsn: str, redis_url: str, *, pool_conns: int, partitions: int, outbox_batch: int
+    postgres_dsn: str,
+    redis_url: str,
+    *,
+    pool_conns: int,
+    at_once: int | None = None,
+    partitions: int,
+    outbox_batch: int,
 ) -> AsyncIterator[Store]:
     """Gives a store over a fresh schema, its keys under a prefix of their own."""
     await migrate(postgres_dsn, partitions)
@@ -85,6 +91,7 @@ async def open_store(
             clock=SystemClock(),
             min_conns=min(16, pool_conns),
             max_conns=pool_conns,
+            at_once=at_once,
             wait_s=30,
             outbox_batch=outbox_batch,
         )
@@ -108,6 +115,7 @@ async def scratch_store(settings: LoadSettings) -> AsyncIterator[Store]:
             postgres_dsn,
             redis_url,
             pool_conns=settings.pool_conns,
+            at_once=settings.at_once,
             partitions=settings.partitions,
             outbox_batch=settings.outbox_batch,
         ) as store,

@@ -164,6 +164,13 @@ class Settings(BaseSettings):
         default=50, ge=2, le=10_000, description="connections to PostgreSQL, at most"
     )
     postgres_min_conns: int = Field(default=16, ge=1, le=10_000, description="connections opened at start")
+    postgres_at_once: Annotated[int | None, Unset] = Field(
+        default=None,
+        ge=2,
+        le=10_000,
+        description="connections that work at once, unless some are stuck; unset: four for each core, shared "
+        "by the workers, on the embedded PostgreSQL, and all of them on your own",
+    )
     redis_url: Annotated[SecretStr | None, Unset, AfterValidator(_redis_url)] = Field(
         default=None, description="your own Redis or Valkey; the embedded one when unset"
     )

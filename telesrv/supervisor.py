@@ -30,7 +30,7 @@ from telesrv.platform import (
     migrate,
 )
 from telesrv.platform.address import note_address
-from telesrv.platform.connections import FEWEST_CONNECTIONS, SPARE_CONNECTIONS
+from telesrv.platform.connections import FEWEST_CONNECTIONS, SPARE_CONNECTIONS, at_once_each
 from telesrv.platform.embedded import make_data_dir
 from telesrv.store.redis import Redis
 from telesrv.worker_process import WorkerProcess
@@ -94,6 +94,10 @@ class Supervisor:
             "TELESRV_REDIS_URL": endpoints.redis_url,
             "TELESRV_POSTGRES_MAX_CONNS": str(connections),
             "TELESRV_POSTGRES_MIN_CONNS": str(min(settings.postgres_min_conns, connections)),
+            "TELESRV_POSTGRES_AT_ONCE": str(
+                settings.postgres_at_once
+                or (at_once_each(settings.workers) if settings.postgres_dsn is None else connections)
+            ),
             "PROMETHEUS_MULTIPROC_DIR": str(directory),
         }
         if settings.metrics_listen is not None:

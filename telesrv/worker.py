@@ -153,6 +153,7 @@ def store_config(settings: Settings, clock: Clock) -> StoreConfig:
         clock=clock,
         min_conns=settings.postgres_min_conns,
         max_conns=settings.postgres_max_conns,
+        at_once=settings.postgres_at_once,
         partitions=settings.partitions,
         message_rate_limit=settings.message_rate_limit,
         dev_auth_code=None if code is None else code.get_secret_value(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from telesrv.platform.migrate import connect
@@ -28,6 +29,14 @@ async def connection_limit(dsn: str) -> int:
         )
     finally:
         await connection.close()
+
+
+def at_once_each(workers: int) -> int:
+    """How many connections of each worker should work at once, when the server shares the machine's cores.
+
+    Four for each core keep them busy also while some wait for the disk.
+    """
+    return max(4, 4 * (os.cpu_count() or 1) // workers)
 
 
 def connections_each(limit: int, workers: int) -> int:

@@ -77,6 +77,8 @@ class StoreConfig:
     redis_prefix: str = "telesrv:"
     min_conns: int = 16
     max_conns: int = 50
+    at_once: int | None = None
+    """How many connections work at once; None: all of them."""
     wait_s: float = 5.0
     """How long a call waits for a server that is away."""
     node: int = 1
@@ -185,6 +187,7 @@ class Store:
                 config.postgres_dsn,
                 min_conns=config.min_conns,
                 max_conns=config.max_conns,
+                at_once=config.at_once,
                 wait_s=config.wait_s,
                 metrics=config.metrics,
             )

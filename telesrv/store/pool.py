@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import asyncpg
 
 from telesrv.domain.errors import Unavailable
+from telesrv.store.admission import Admission
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
 
 Connection: TypeAlias = Any
@@ -90,11 +91,13 @@ class Ended:
 class Pool:
     """Lends connections; every wait is bounded.
 
-    *wait_s* bounds the wait for a connection, *command_timeout_s* each statement.
+    *wait_s* bounds the wait for a connection, *command_timeout_s* each statement; *at_once* is how many
+    connections work at once, unless some are stuck.
     """
 
-    def __init__(self, pool: Any, wait_s: float, metrics: StoreMetrics = NO_METRICS) -> None:
+    def __init__(self, pool: Any, wait_s: float, at_once: int, metrics: StoreMetrics = NO_METRICS) -> None:
         self._pool = pool
+        self._admission = Admission(at_once)
         self._wait_s = wait_s
         self._metrics = metrics
         self.ended = Ended()
@@ -106,11 +109,12 @@ class Pool:
         *,
         min_conns: int = 16,
         max_conns: int = 50,
+        at_once: int | None = None,
         wait_s: float = 5.0,
         command_timeout_s: float = 10.0,
         metrics: StoreMetrics = NO_METRICS,
     ) -> Pool:
-        """Opens the pool and *min_conns* connections.
+        """Opens the pool and *min_conns* connections; *at_once* is all of them when not given.
 
         Raises:
             Unavailable: the server did not answer within *wait_s*.
@@ -153,7 +157,7 @@ class Pool:
             except _AWAY as error:
                 await deadline.pause(error)
             else:
-                made = cls(pool, wait_s, metrics)
+                made = cls(pool, wait_s, at_once or max_conns, metrics)
                 made.ended = ended
                 return made
 
@@ -172,7 +176,7 @@ class Pool:
         Raises:
             Unavailable: none was free or the server was away within the wait, or it went away in the block.
         """
-        connection = await self._borrow()
+        connection, entered = await self._borrow()
         try:
             yield connection
         except _AWAY as error:
@@ -182,7 +186,7 @@ class Pool:
             self._metrics.away("PostgreSQL")
             raise Unavailable("PostgreSQL") from error
         finally:
-            await self._release(connection)
+            await self._release(connection, entered)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -241,7 +245,7 @@ class Pool:
         deadline = _WithinDeadline(self._wait_s, self._metrics)
         problem: BaseException
         while True:
-            connection = await self._borrow()
+            connection, entered = await self._borrow()
             try:
                 return await action(connection)
             except _AWAY as error:
@@ -250,26 +254,35 @@ class Pool:
                 _give_up(connection, error)
                 problem = error
             finally:
-                await self._release(connection)
+                await self._release(connection, entered)
             await deadline.pause(problem)
 
-    async def _borrow(self) -> Connection:
+    async def _borrow(self) -> tuple[Connection, int]:
+        """Returns a connection and what it was admitted as."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         deadline = _WithinDeadline(self._wait_s, self._metrics)
         while True:
             try:
-                connection = await self._pool.acquire(timeout=deadline.left_s)
+                entered = await self._admission.enter(deadline.left_s)
+                try:
+                    connection = await self._pool.acquire(timeout=deadline.left_s)
+                except BaseException:
+                    self._admission.leave(entered)
+                    raise
             except _AWAY as error:
                 await deadline.pause(error)
             else:
                 self._metrics.pool_wait(loop.time() - started)
-                return connection
+                return connection, entered
 
-    async def _release(self, connection: Connection) -> None:
-        # When this fails the driver has ended the connection: there is nothing left to do with it.
-        with suppress(*_AWAY):
-            await self._pool.release(connection, timeout=_GIVE_UP_S)
+    async def _release(self, connection: Connection, entered: int) -> None:
+        try:
+            # When this fails the driver has ended the connection: there is nothing left to do with it.
+            with suppress(*_AWAY):
+                await self._pool.release(connection, timeout=_GIVE_UP_S)
+        finally:
+            self._admission.leave(entered)
 
 
 def _give_up(connection: Connection, error: BaseException) -> None:
