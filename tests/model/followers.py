@@ -70,8 +70,18 @@ class Follower(Replica):
     def apply(self, update: Any) -> None:
         if isinstance(update, types.UpdatePrivacy) and isinstance(update.key, types.PrivacyKeyPhoneNumber):
             self.arranged.bars.clear()  # of chats that there are it is told, other ones are asked for
+        if isinstance(update, types.UpdateDeleteMessages):
+            self._forget_pages(set(update.messages))
         super().apply(update)
         self.known.apply(update)
+
+    def _forget_pages(self, deleted: set[int]) -> None:
+        """Drops the pages of those whose chat may have been empty for a while: nothing was told then."""
+        left = {box_id: message.peer_id.user_id for box_id, message in self.messages.items()}
+        for user_id in {left[box_id] for box_id in deleted if box_id in left}:
+            last = max(box_id for box_id in deleted if left.get(box_id) == user_id)
+            if not any(left[box_id] == user_id for box_id in left.keys() - deleted if box_id < last):
+                self.known.pages.pop(user_id, None)
 
 
 async def follower(device: Device, everybody: list[Device]) -> Follower:
