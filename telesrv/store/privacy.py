@@ -29,10 +29,11 @@ from telesrv.store.users import UserStore
 SQL_GET: Final = """
 SELECT rules FROM privacy_rules WHERE user_id = $1 AND key = $2
 """
-# Sets the rules of one key.
+# Sets the rules of one key, unless others stand there than were read; says whether it did.
 SQL_SET: Final = """
-INSERT INTO privacy_rules (user_id, key, rules) VALUES ($1, $2, $3::jsonb)
-ON CONFLICT (user_id, key) DO UPDATE SET rules = excluded.rules
+INSERT INTO privacy_rules AS p (user_id, key, rules) VALUES ($1, $2, $3::jsonb)
+ON CONFLICT (user_id, key) DO UPDATE SET rules = excluded.rules WHERE p.rules = $4::jsonb
+RETURNING true
 """
 
 KEPT_BY_CLIENTS: Final[Mapping[PrivacyKey, EventKind]] = {
@@ -70,23 +71,22 @@ class PrivacyStore:
         Args:
             rules: normalized.
         """
-        before = await self.get(user_id, key)
-        if before == rules:
-            return False
         payload = {
             "key": int(key),
             "rules": rules_to_json(rules),
             "user_ids": sorted(frozenset[int]().union(*(rule.user_ids for rule in rules))),
         }
-        others = await self._concerned(user_id, key, before, rules)
         chats = await self._action_bars.newest(user_id) if key is PrivacyKey.PHONE_NUMBER else []
 
-        async def body(conn: Connection, writer: EventWriter, looked: Bars) -> None:
+        async def body(
+            conn: Connection, writer: EventWriter, before: Rules, others: list[int], looked: Bars
+        ) -> None:
             date = int(self._clock.time())
             bars = await self._action_bars.lock(conn, user_id, chats, before, rules) if chats else {}
             if bars.keys() != looked.keys():
                 raise PlanMovedError
-            await conn.execute(SQL_SET, user_id, key, payload["rules"])
+            if not await conn.fetchval(SQL_SET, user_id, key, payload["rules"], rules_to_json(before)):
+                raise PlanMovedError
             own: list[tuple[EventKind, Peer | None, Mapping[str, Any]]] = [(EventKind.PRIVACY, None, payload)]
             own += [(EventKind.PEER_SETTINGS, Peer.user(other), bar) for other, bar in bars.items()]
             for kind, peer, said in own:
@@ -105,12 +105,16 @@ class PrivacyStore:
                 writer.add(NewEvent(other, KEPT_BY_CLIENTS[key], date, Peer.user(user_id)))
 
         async def attempt() -> bool:
+            before = await self.get(user_id, key)
+            if before == rules:
+                return False
+            others = await self._concerned(user_id, key, before, rules)
             looked = await self._action_bars.look(user_id, chats, before, rules) if chats else {}
             owners = [user_id] * (1 + len(looked)) + others
-            await self._events.transact(owners, partial(body, looked=looked))
+            await self._events.transact(owners, partial(body, before=before, others=others, looked=looked))
             return True
 
-        return await until_settled(attempt, "an address book")
+        return await until_settled(attempt, "privacy rules or an address book")
 
     async def _concerned(self, user_id: int, key: PrivacyKey, before: Rules, after: Rules) -> list[int]:
         """Returns who has the account before their eyes and is allowed by one of the rules only."""
