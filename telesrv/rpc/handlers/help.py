@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 WEEK_S: Final = 7 * 86_400
 APP_CONFIG_HASH: Final = 2
-"""Another one for other settings: clients keep those that they have."""
-"""Changes when the configuration does; never 0, which is what a client says that has none."""
+"""Another one for other settings, since clients keep those that they have; never 0, which is what a client
+says that has none."""
 
 
 @handler(functions.help.GetConfig, before_login=True)
