@@ -25,21 +25,25 @@ from telesrv.domain.messages import (
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
 from telesrv.store.committer import Committer
-from telesrv.store.pages import page_around, page_size
+from telesrv.store.pages import page_around
 from telesrv.store.pool import Pool
 
 _MAX_BOX_IDS: Final = 1000
 
+# How many messages a chat has.
+SQL_COUNT: Final = """
+SELECT message_count FROM dialogs WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
+"""
 # Reads a chat downward: boxes below $4 and above $5.
 SQL_OLDER: Final = f"""
-SELECT {COLUMNS} FROM message_boxes b
+SELECT {COLUMNS}, ({SQL_COUNT}) AS total FROM message_boxes b
 WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
     AND NOT b.deleted
 ORDER BY b.box_id DESC LIMIT $6 OFFSET $7
 """
 # Reads a chat upward: boxes below $4 and above $5.
 SQL_NEWER: Final = f"""
-SELECT {COLUMNS} FROM message_boxes b
+SELECT {COLUMNS}, ({SQL_COUNT}) AS total FROM message_boxes b
 WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
     AND NOT b.deleted
 ORDER BY b.box_id LIMIT $6 OFFSET $7
@@ -57,10 +61,6 @@ SQL_BEFORE_DATE: Final = """
 SELECT box_id FROM message_boxes
 WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3 AND date < $4 AND NOT deleted
 ORDER BY date DESC, box_id DESC LIMIT 1
-"""
-# How many messages a chat has.
-SQL_COUNT: Final = """
-SELECT message_count FROM dialogs WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
 """
 # When the other side read a message: the first receipt at or beyond it.
 SQL_READ_DATE: Final = """
@@ -187,16 +187,14 @@ class MessageStore:
         *Spec: messages.getHistory; Offsets*
         """
         chat = (owner, int(peer.type), peer.id)
-        total = await self._pool.fetchval(SQL_COUNT, *chat) or 0
-        if page_size(limit) == 0 or total == 0:
-            return HistoryPage((), total)
         anchor = MAX_ID
         if 0 < offset_id <= MAX_ID:
             anchor = offset_id
         elif 0 < offset_date <= MAX_ID:
             anchor = (await self._pool.fetchval(SQL_BEFORE_DATE, *chat, offset_date) or 0) + 1
-        boxes = await page_around(
+        return await page_around(
             self._pool,
+            SQL_COUNT,
             SQL_OLDER,
             SQL_NEWER,
             chat,
@@ -206,7 +204,6 @@ class MessageStore:
             max_id=max_id,
             min_id=min_id,
         )
-        return HistoryPage(boxes, total)
 
     async def read(
         self,

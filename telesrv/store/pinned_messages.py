@@ -21,7 +21,7 @@ from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.marks import Marks
-from telesrv.store.pages import page_around, page_size
+from telesrv.store.pages import page_around
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.service_messages import Told, add_service, reaches
 from telesrv.store.ttl import periods_of
@@ -46,14 +46,14 @@ WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.flags &
 """
 # Reads the pinned messages of a chat downward: boxes below $4 and above $5.
 SQL_OLDER: Final = f"""
-SELECT {COLUMNS} FROM message_boxes b
+SELECT {COLUMNS}, ({SQL_COUNT}) AS total FROM message_boxes b
 WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
     AND b.flags & 1 = 1 AND NOT b.deleted
 ORDER BY b.box_id DESC LIMIT $6 OFFSET $7
 """
 # Reads the pinned messages of a chat upward: boxes below $4 and above $5.
 SQL_NEWER: Final = f"""
-SELECT {COLUMNS} FROM message_boxes b
+SELECT {COLUMNS}, ({SQL_COUNT}) AS total FROM message_boxes b
 WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
     AND b.flags & 1 = 1 AND NOT b.deleted
 ORDER BY b.box_id LIMIT $6 OFFSET $7
@@ -146,11 +146,9 @@ class PinnedMessageStore:
 
         *Spec: messages.search; Offsets*
         """
-        total = await self.count(owner, peer)
-        if page_size(limit) == 0 or total == 0:
-            return HistoryPage((), total)
-        boxes = await page_around(
+        return await page_around(
             self._pool,
+            SQL_COUNT,
             SQL_OLDER,
             SQL_NEWER,
             (owner, int(peer.type), peer.id),
@@ -160,7 +158,6 @@ class PinnedMessageStore:
             max_id=max_id,
             min_id=min_id,
         )
-        return HistoryPage(boxes, total)
 
     async def _reaches(self, owner: int, peer: Peer) -> bool:
         if peer.type is not PeerType.USER or peer.id in (owner, SERVICE_USER_ID):
