@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from telesrv.domain.messages import Entity
 from telesrv.domain.privacy import AccountFlags, PrivacyKey
@@ -230,6 +231,20 @@ class LoginCode:
     @property
     def length(self) -> int:
         return len(self.code)
+
+
+class PhoneContact(NamedTuple):
+    """An entry of an address book as it is imported, by its phone number."""
+
+    client_id: int
+    """By which the client knows it in the answer."""
+    phone: str
+    """As the client wrote it."""
+    first_name: str
+    last_name: str
+    note: str = ""
+    """What the owner wants to remember; empty: the note that is there stays."""
+    note_entities: Sequence[Entity] = ()
 
 
 @dataclass(frozen=True, slots=True)

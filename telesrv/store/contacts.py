@@ -27,7 +27,7 @@ from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
-from telesrv.domain.users import Contact, ImportOutcome, SavedContact
+from telesrv.domain.users import Contact, ImportOutcome, PhoneContact, SavedContact
 from telesrv.store.action_bars import SQL_BLOCKED_USERS, shows_phone
 from telesrv.store.boxes import entities_to_json
 from telesrv.store.contact_entries import MAX_NAMED, BookChange, Entry, decisive
@@ -170,7 +170,7 @@ class ContactStore:
     async def import_(
         self,
         owner_user_id: int,
-        entries: Sequence[tuple[int, str, str, str]],
+        entries: Sequence[PhoneContact],
         *,
         auth_key_id: int = 0,
         session_id: int = 0,
@@ -181,28 +181,28 @@ class ContactStore:
         Who has an account is told, but about a bounded number of phone numbers a day, and of nobody whose
         privacy rules keep them from being found by their number.
 
-        Args:
-            entries: (client_id, phone as the client wrote it, first name, last name).
         Returns:
             Who was added, and the entries that were not looked at: too many at once or in a day, or the
             address book is full.
         """
-        retry = [entry[0] for entry in entries[MAX_IMPORT:]]
-        phones = [maybe_phone(entry[1]) for entry in entries[:MAX_IMPORT]]
+        retry = [entry.client_id for entry in entries[MAX_IMPORT:]]
+        phones = [maybe_phone(entry.phone) for entry in entries[:MAX_IMPORT]]
         asked = sorted({phone for phone in phones if phone is not None})
         if not asked:
             return ImportOutcome((), tuple(retry))
         try:
             await self._limits.hit("contacts:import", owner_user_id, LOOKUPS_PER_DAY, DAY_S, cost=len(asked))
         except FloodWait:
-            return ImportOutcome((), tuple(entry[0] for entry in entries))
+            return ImportOutcome((), tuple(entry.client_id for entry in entries))
         owners = {row["phone"]: row["user_id"] for row in await self._pool.fetch(SQL_PHONES, asked)}
         findable = await self._users.findable(owner_user_id, owners.values())
         room = MAX_CONTACTS - int(await self._pool.fetchval(SQL_COUNT, owner_user_id))
         found: dict[int, Entry] = {}
         imported: list[tuple[int, int]] = []
         unknown: dict[str, tuple[str, str]] = {}
-        for phone, (client_id, _, first_name, last_name) in zip(phones, entries, strict=False):
+        for phone, (client_id, _, first_name, last_name, note, note_entities) in zip(
+            phones, entries, strict=False
+        ):
             user_id = None if phone is None else owners.get(phone)
             if phone is None or user_id == owner_user_id:
                 continue
@@ -212,7 +212,8 @@ class ContactStore:
             if user_id not in found and len(found) >= room:
                 retry.append(client_id)
                 continue
-            found[user_id] = Entry(user_id, first_name, last_name, phone, share_phone=False)
+            entities = to_json(entities_to_json(note_entities)) if note else None
+            found[user_id] = Entry(user_id, first_name, last_name, phone, False, note, entities)
             imported.append((user_id, client_id))
         if found:
             await self._list(owner_user_id, list(found.values()), auth_key_id, session_id)

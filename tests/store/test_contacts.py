@@ -13,7 +13,7 @@ from telesrv.domain.messages import Entity
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.privacy import PrivacyKey, Rule, RuleKind
 from telesrv.domain.updates import EventKind
-from telesrv.domain.users import Contact, ImportOutcome
+from telesrv.domain.users import Contact, ImportOutcome, PhoneContact
 from telesrv.store import Store
 
 NO_BAR = {"add_contact": False, "block_contact": False, "share_contact": False}
@@ -40,10 +40,10 @@ async def test_import_adds_those_who_have_an_account(store: Store) -> None:
     outcome = await store.contacts.import_(
         ann,
         [
-            (10, "+1 (555) 000-1", "Bobby", "B"),
-            (11, "15559999", "Nobody", ""),
-            (12, "not a number", "Bad", ""),
-            (13, "15550000", "Myself", ""),
+            PhoneContact(10, "+1 (555) 000-1", "Bobby", "B"),
+            PhoneContact(11, "15559999", "Nobody", ""),
+            PhoneContact(12, "not a number", "Bad", ""),
+            PhoneContact(13, "15550000", "Myself", ""),
         ],
         auth_key_id=-4,
         session_id=6,
@@ -71,29 +71,52 @@ async def test_import_adds_those_who_have_an_account(store: Store) -> None:
 async def test_the_same_import_again_writes_nothing(store: Store) -> None:
     ann, bob = await people(store, "Ann", "Bob")
     for _ in range(3):
-        outcome = await store.contacts.import_(ann, [(1, "15550001", "Bob", "")])
+        outcome = await store.contacts.import_(ann, [PhoneContact(1, "15550001", "Bob", "")])
         assert outcome.imported == ((bob, 1),)
     assert len(await log(store, ann)) == 2
 
 
+async def test_notes_are_imported_with_their_entries(store: Store) -> None:
+    ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
+    entries = [
+        PhoneContact(0, "15550001", "Bob", "", "tall", (Entity("bold", 0, 4),)),
+        PhoneContact(0, "15550002", "Cid", ""),
+    ]
+    for _ in range(2):
+        await store.contacts.import_(ann, entries)
+        views = await store.users.views(ann, [bob, cid])
+        notes = [view.contact.note for view in views.values() if view.contact is not None]
+        assert sorted(notes) == ["", "tall"]
+    written = "SELECT count(DISTINCT xmin::text) FROM user_update_events WHERE user_id = $1 AND pts > 1"
+    assert await store.pool.fetchval(written, ann) == 1
+
+
 async def test_one_client_id_twice_is_two_entries(store: Store) -> None:
     ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
-    outcome = await store.contacts.import_(ann, [(0, "15550001", "Bob", ""), (0, "15550002", "Cid", "")])
+    outcome = await store.contacts.import_(
+        ann, [PhoneContact(0, "15550001", "Bob", ""), PhoneContact(0, "15550002", "Cid", "")]
+    )
     assert outcome.imported == ((bob, 0), (cid, 0))
     assert {entry.first_name for entry in await store.contacts.list(ann)} == {"Bob", "Cid"}
 
 
 async def test_an_import_looks_at_a_bounded_number(store: Store, clock: FakeClock) -> None:
     ann, bob = await people(store, "Ann", "Bob")
-    many = [(n, f"1666{n:06d}", "X", "") for n in range(MAX_IMPORT)]
-    outcome = await store.contacts.import_(ann, [*many, (-1, "15550001", "Bob", "")])
+    many = [PhoneContact(n, f"1666{n:06d}", "X", "") for n in range(MAX_IMPORT)]
+    outcome = await store.contacts.import_(ann, [*many, PhoneContact(-1, "15550001", "Bob", "")])
     assert outcome == ImportOutcome((), (-1,))
     for _ in range(LOOKUPS_PER_DAY // MAX_IMPORT - 1):
         assert (await store.contacts.import_(ann, many)).retry == ()
-    assert await store.contacts.import_(ann, [(7, "15550001", "Bob", "")]) == ImportOutcome((), (7,))
-    assert await store.contacts.import_(bob, [(7, "15550000", "Ann", "")]) == ImportOutcome(((ann, 7),))
+    assert await store.contacts.import_(ann, [PhoneContact(7, "15550001", "Bob", "")]) == ImportOutcome(
+        (), (7,)
+    )
+    assert await store.contacts.import_(bob, [PhoneContact(7, "15550000", "Ann", "")]) == ImportOutcome(
+        ((ann, 7),)
+    )
     clock.advance(86_400)
-    assert (await store.contacts.import_(ann, [(7, "15550001", "Bob", "")])).imported == ((bob, 7),)
+    assert (await store.contacts.import_(ann, [PhoneContact(7, "15550001", "Bob", "")])).imported == (
+        (bob, 7),
+    )
 
 
 async def test_contacts_become_and_cease_to_be_mutual_on_both_sides(store: Store) -> None:
@@ -152,7 +175,7 @@ async def test_who_may_not_be_added(store: Store) -> None:
 
 async def test_renaming_keeps_the_number_and_says_nothing_of_the_bar(store: Store) -> None:
     ann, bob = await people(store, "Ann", "Bob")
-    await store.contacts.import_(ann, [(1, "15550001", "Bob", "")])
+    await store.contacts.import_(ann, [PhoneContact(1, "15550001", "Bob", "")])
     await store.contacts.add(ann, bob, "Robert", "B", phone="15559999")
     assert await store.contacts.list(ann) == [Contact(ann, bob, "Robert", "B", "15550001")]
     assert [kind for kind, _, _ in await log(store, ann)] == [
@@ -164,7 +187,7 @@ async def test_renaming_keeps_the_number_and_says_nothing_of_the_bar(store: Stor
 
 async def test_search_finds_contacts_by_name_and_others_by_username(store: Store) -> None:
     ann, bob, cid, dan = await people(store, "Ann", "Bob", "Cid", "Dan")
-    await store.contacts.import_(ann, [(1, "15550001", "Борис", "Каменный")])
+    await store.contacts.import_(ann, [PhoneContact(1, "15550001", "Борис", "Каменный")])
     await store.profiles.set_username(bob, "stone_bob")
     await store.profiles.set_username(cid, "stone_cid")
     await store.profiles.set_username(ann, "stone_ann")

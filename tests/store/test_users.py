@@ -5,7 +5,7 @@ from __future__ import annotations
 from telesrv.clock import FakeClock
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.privacy import PrivacyKey, Rule, RuleKind, normalized
-from telesrv.domain.users import Contact, Presence, UserView
+from telesrv.domain.users import Contact, PhoneContact, Presence, UserView
 from telesrv.store import Store
 
 
@@ -55,7 +55,7 @@ async def test_names_are_the_viewers_own(store: Store) -> None:
 
 async def test_a_phone_is_seen_by_those_who_know_it_and_those_it_is_shared_with(store: Store) -> None:
     ann, bob, cid = await people(store, 3)
-    await store.contacts.import_(ann, [(1, "15550001", "Bob", "")])
+    await store.contacts.import_(ann, [PhoneContact(1, "15550001", "Bob", "")])
     assert (await view(store, ann, bob)).phone_visible
     assert (await view(store, bob, ann)).phone_visible, "contacts see it by default"
     assert (await view(store, ann, bob)).phone_shared

@@ -22,6 +22,7 @@ from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.text import FormattedText, TextEmpty, TextTooLong, clean_text
 from telesrv.domain.usernames import is_valid_username
+from telesrv.domain.users import Contact, PhoneContact
 from telesrv.rpc import fields
 from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.rpc.convert.entities import entities_from_tl
@@ -33,7 +34,6 @@ from telesrv.rpc.views import users_to_tl
 from telesrv.tl import functions, types
 
 if TYPE_CHECKING:
-    from telesrv.domain.users import Contact
     from telesrv.rpc.context import Context
 
 DAY_S: Final = 86_400
@@ -91,11 +91,6 @@ async def import_contacts(
     wanted, later = request.contacts[:MAX_IMPORT], request.contacts[MAX_IMPORT:]
     entries = [entry for contact in wanted if (entry := _maybe_entry(contact)) is not None]
     outcome = await ctx.store.contacts.import_(ctx.user_id, entries)
-    notes = {contact.client_id: _note(contact.note) for contact in wanted if contact.note is not None}
-    for user_id, client_id in outcome.imported:
-        if client_id in notes and notes[client_id].text:
-            note = notes[client_id]
-            await ctx.store.contacts.set_note(ctx.user_id, user_id, note.text, note.entities)
     return types.contacts.ImportedContacts(
         imported=[types.ImportedContact(user_id=u, client_id=c) for u, c in outcome.imported],
         popular_invites=[],
@@ -307,13 +302,14 @@ def _hash(entries: Sequence[Contact], saved: int) -> int:
     return list_hash([saved, *sorted(e.contact_user_id for e in entries)])
 
 
-def _maybe_entry(contact: types.TypeInputContact) -> tuple[int, str, str, str] | None:
+def _maybe_entry(contact: types.TypeInputContact) -> PhoneContact | None:
     phone = maybe_phone(contact.phone)
     first_name = fields.line(contact.first_name)[: fields.MAX_NAME]
     last_name = fields.line(contact.last_name)[: fields.MAX_NAME]
     if phone is None or not (first_name or last_name):
         return None
-    return contact.client_id, phone, first_name, last_name
+    note = _note(contact.note)
+    return PhoneContact(contact.client_id, phone, first_name, last_name, note.text, note.entities)
 
 
 def _note(note: types.TypeTextWithEntities | None) -> FormattedText:
