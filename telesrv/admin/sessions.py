@@ -32,6 +32,9 @@ def list_(
 ) -> None:
     """List devices, the most recently active first; HASH is what `sessions kill` takes.
 
+    ASKED FROM is how far a device had the log of its account when it last asked what it missed; `users show`
+    says how far the log goes. A device that is there is pushed what comes later, and need not ask.
+
     Exit code 1: there is no such account.
 
     \b
@@ -110,13 +113,26 @@ def plain(device: Device) -> dict[str, Any]:
         "ip": device.ip,
         "created_at": device.created_at,
         "active_at": device.active_at,
+        "asked_pts": device.asked_pts,
+        "asked_at": device.asked_at,
     }
 
 
 def print_devices(devices: list[Device]) -> None:
     """Prints devices as a table."""
     print_table(
-        ("account", "hash", "device", "system", "app", "layer", "address", "logged in", "active"),
+        (
+            "account",
+            "hash",
+            "device",
+            "system",
+            "app",
+            "layer",
+            "address",
+            "logged in",
+            "active",
+            "asked from",
+        ),
         [
             (
                 device.user_id,
@@ -128,6 +144,7 @@ def print_devices(devices: list[Device]) -> None:
                 device.ip,
                 when(device.created_at),
                 when(device.active_at),
+                "-" if device.asked_at is None else f"pts {device.asked_pts}, {when(device.asked_at)}",
             )
             for device in devices
         ],

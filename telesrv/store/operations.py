@@ -33,6 +33,10 @@ ORDER BY active_at DESC, user_id, auth_key_id LIMIT $3
 SQL_LAYERS: Final = """
 SELECT auth_key_id, layer FROM auth_keys WHERE auth_key_id = ANY($1::bigint[])
 """
+# How far devices have come, by what they asked for last.
+SQL_ASKED: Final = """
+SELECT user_id, auth_key_id, pts, date FROM update_states WHERE auth_key_id = ANY($1::bigint[])
+"""
 # Lists accounts by id from above $2, all or those with $3 in a name or the phone number; $1 limits it to one.
 SQL_ACCOUNTS: Final = f"""
 SELECT {USER_COLUMNS}
@@ -68,6 +72,9 @@ class Device:
     app_version: str
     lang_code: str
     layer: int
+    asked_pts: int | None
+    """Up to where it had the log of its account when it last asked for updates; it was pushed more since."""
+    asked_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +105,18 @@ class OperationsStore:
             Unavailable: PostgreSQL is away.
         """
         rows = await self._pool.fetch(SQL_DEVICES, user_id, hash, limit)
-        found = await self._pool.fetch(SQL_LAYERS, [row["auth_key_id"] for row in rows])
-        layers = {row["auth_key_id"]: row["layer"] for row in found}
-        return [Device(**row, layer=layers.get(row["auth_key_id"], 0)) for row in rows]
+        keys = [row["auth_key_id"] for row in rows]
+        layers = {row["auth_key_id"]: row["layer"] for row in await self._pool.fetch(SQL_LAYERS, keys)}
+        asked = {
+            (row["user_id"], row["auth_key_id"]): (row["pts"], row["date"])
+            for row in await self._pool.fetch(SQL_ASKED, keys)
+        }
+        devices = []
+        for row in rows:
+            pts, date = asked.get((row["user_id"], row["auth_key_id"]), (None, None))
+            layer = layers.get(row["auth_key_id"], 0)
+            devices.append(Device(**row, layer=layer, asked_pts=pts, asked_at=date))
+        return devices
 
     async def accounts(
         self, *, user_id: int | None = None, after: int = 0, text: str = "", limit: int = 100

@@ -14,12 +14,12 @@ import pytest_asyncio
 
 from telesrv.clock import SystemClock
 from telesrv.domain.peers import Peer
-from telesrv.domain.updates import Event, EventKind
+from telesrv.domain.updates import DeviceState, Event, EventKind
 from telesrv.domain.users import AuthKeyRecord, ClientInfo, User
 from telesrv.store import Store, StoreConfig
 from telesrv.store.ids import Want
 from tests.admin.commands import Cli, Forker
-from tests.store.world import claim_all, send
+from tests.store.world import DATE, claim_all, send
 
 HAS_LOOKED = """
 SELECT count(*) FROM pg_stat_activity
@@ -150,6 +150,10 @@ async def test_sessions(cli: Cli, store: Store, redis_url: str) -> None:
     anna, boris = await anna_and_boris(store)
     for user, auth_key_id in ((anna, 11), (anna, -12), (boris, 13)):
         await log_in(store, user, auth_key_id)
+        await store.updates.save_device_state(auth_key_id, user.user_id, DeviceState(abs(auth_key_id), DATE))
+    await store.updates.save_device_state(
+        11, boris.user_id, DeviceState(99, DATE)
+    )  # of before it changed hands
     everybody = (await cli("sessions", "list", "--json")).json
     assert len(everybody) == 3
     own = (await cli("sessions", "list", "--json", "--user", str(anna.user_id))).json
@@ -165,7 +169,11 @@ async def test_sessions(cli: Cli, store: Store, redis_url: str) -> None:
         "ip": "192.0.2.7",
         "created_at": 0,
         "active_at": 0,
+        "asked_pts": own[0]["asked_pts"],
+        "asked_at": DATE,
     }
+    assert sorted(device["asked_pts"] for device in own) == [11, 12]
+    assert "pts 11, " in (await cli("sessions", "list")).out
     assert own[0]["hash"] in (await cli("sessions", "list")).out
 
     async with store.redis.client.pubsub(ignore_subscribe_messages=True) as control:
