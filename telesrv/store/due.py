@@ -4,7 +4,11 @@ Guarantees: a message is sent once: who leased its row sends it by the random_id
 so that one whose sender died in between is found and not repeated; only then is it taken off the list, with
 an event that names both its ids.
 
-Concurrency: rows are leased with SKIP LOCKED, one bucket at a time; a lease that runs out is taken over.
+What is due in a chat is sent in its order, whichever processes send it: it is leased as a whole, by whoever
+gets the first of it, so that nothing overtakes what another process has on its way, or died with.
+
+Concurrency: the first messages of chats are leased with SKIP LOCKED, one bucket at a time; a lease that runs
+out is taken over.
 
 *Spec: Scheduled messages*
 """
@@ -32,7 +36,9 @@ from telesrv.store.ttl import TtlStore
 
 LEASE_MS: Final = 60_000
 _SENT, _FAILED = 1, 3
-_AT_ONCE: Final = 64
+_CHATS: Final = 16
+"""How many chats of a bucket are leased at once, each with its at most 100 messages: sent long before the
+lease ends."""
 
 # Finds the buckets with messages whose time has come.
 SQL_DUE: Final = """
@@ -40,15 +46,20 @@ SELECT bucket FROM scheduled_messages
 WHERE bucket = ANY($1::smallint[]) AND state = 0 AND due_date <= $2 AND leased_until_ms <= $3
 GROUP BY bucket
 """
-# Leases messages of a bucket whose time has come.
+# Leases the messages of some chats of a bucket whose time has come, where none of them is on its way.
 SQL_LEASE: Final = f"""
 UPDATE scheduled_messages s SET leased_until_ms = $4
 FROM (
-    SELECT d.owner_user_id, d.scheduled_id FROM scheduled_messages d
-    WHERE d.bucket = $1 AND d.state = 0 AND d.due_date <= $2 AND d.leased_until_ms <= $3
-    ORDER BY d.due_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE SKIP LOCKED
+    SELECT d.owner_user_id, d.peer_type, d.peer_id FROM scheduled_messages d
+    WHERE d.bucket = $1 AND d.state = 0 AND d.due_date <= $2 AND d.leased_until_ms <= $3 AND NOT EXISTS (
+        SELECT 1 FROM scheduled_messages e
+        WHERE e.bucket = $1 AND e.owner_user_id = d.owner_user_id AND e.peer_type = d.peer_type
+            AND e.peer_id = d.peer_id AND e.state = 0
+            AND (e.due_date, e.scheduled_id) < (d.due_date, d.scheduled_id))
+    ORDER BY d.due_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED
 ) p
-WHERE s.bucket = $1 AND s.owner_user_id = p.owner_user_id AND s.scheduled_id = p.scheduled_id
+WHERE s.bucket = $1 AND s.owner_user_id = p.owner_user_id AND s.peer_type = p.peer_type
+    AND s.peer_id = p.peer_id AND s.state = 0 AND s.due_date <= $2 AND s.leased_until_ms <= $3
 RETURNING {COLUMNS}
 """
 # Leases messages of a chat, whatever their time.
@@ -128,7 +139,7 @@ class DueStore:
         now = now_ms // 1000
         done = 0
         for row in await self._pool.fetch(SQL_DUE, list(range(OUTBOX_BUCKETS)), now, now_ms):
-            rows = await self._pool_lease(SQL_LEASE, row["bucket"], now, now_ms, now_ms + LEASE_MS, _AT_ONCE)
+            rows = await self._pool_lease(SQL_LEASE, row["bucket"], now, now_ms, now_ms + LEASE_MS, _CHATS)
             leased = sorted(
                 map(message_from_row, rows), key=lambda one: (one.schedule_date, one.scheduled_id)
             )
@@ -136,9 +147,11 @@ class DueStore:
         return done
 
     async def _pool_lease(self, sql: str, *args: object) -> list[Record]:
-        async with self._pool.acquire() as connection:
+        async def lease(connection: Connection) -> list[Record]:
             rows: list[Record] = await connection.fetch(sql, *args)
             return rows
+
+        return await self._pool.transact(lease)
 
     async def _dispatch(
         self, leased: Sequence[ScheduledMessage], session: tuple[int, int]

@@ -68,13 +68,17 @@ SQL_COUNT: Final = """
 SELECT count(*) FROM scheduled_messages s
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.state = 0
 """
-# Puts a message on the list under the owner's next id; nothing when that was just taken.
+# Puts a message on the list under the owner's next id; nothing when that was just taken, or too many of the
+# chat wait.
 SQL_ADD: Final = """
 INSERT INTO scheduled_messages (bucket, owner_user_id, scheduled_id, random_id, digest, peer_type, peer_id,
     schedule_date, due_date, text, entities, silent, noforwards, reply_to_box_id, reply_quote, fwd)
 SELECT $1, $2, coalesce(max(s.scheduled_id), 0) + 1, $3, $4, $5, $6, $7, $7, $8, $9::jsonb, $10, $11, $12,
     $13::jsonb, $14::jsonb
 FROM scheduled_messages s WHERE s.bucket = $1 AND s.owner_user_id = $2
+HAVING $15 > (
+    SELECT count(*) FROM scheduled_messages w
+    WHERE w.bucket = $1 AND w.owner_user_id = $2 AND w.peer_type = $5 AND w.peer_id = $6 AND w.state = 0)
 ON CONFLICT DO NOTHING
 RETURNING scheduled_id
 """
@@ -112,7 +116,7 @@ class Scheduled:
 
 
 class _TakenError(Exception):
-    """The random_id or the next id was taken meanwhile."""
+    """The random_id or the next id was taken meanwhile, or the last place in the chat."""
 
 
 class ScheduledStore:
@@ -338,6 +342,7 @@ class ScheduledStore:
             reply_to.box_id if reply_to else None,
             quote_to_json(reply_to),
             fwd_to_json(request.fwd),
+            MAX_PER_CHAT,
         )
         if scheduled_id is None:
             raise _TakenError

@@ -60,6 +60,10 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "waiting count": (scheduled.SQL_COUNT, (BUCKET, *CHAT)),
     "edit waiting": (scheduled.SQL_EDIT, (BUCKET, *CHAT, 5, "text", None, 9, 9, 9)),
     "delete waiting": (scheduled.SQL_DELETE, (BUCKET, *CHAT, [5, 6], 9)),
+    "add waiting": (
+        scheduled.SQL_ADD,
+        (BUCKET, 7, 5, b"", *CHAT[1:], 9, "text", None, False, False, None, None, None, 100),
+    ),
     "lease due": (due.SQL_LEASE, (BUCKET, 10, 10, 20, 64)),
     "lease some": (due.SQL_LEASE_SOME, (BUCKET, *CHAT, [5, 6], 10, 20)),
     "who waits": (until_online.SQL_WAITING, (BUCKET, 7, 5, 10)),

@@ -14,6 +14,7 @@ from telesrv.clock import FakeClock
 from telesrv.domain.errors import DomainError, RandomIdConflict
 from telesrv.domain.messages import SendRequest, SentMessage
 from telesrv.domain.peers import Peer
+from telesrv.domain.scheduled import MAX_PER_CHAT, ScheduleTooMuch
 from telesrv.store import Store, StoreConfig
 from telesrv.store.scheduled import Scheduled
 from tests.store.world import ANNA, BORIS, DATE, add_users, log_of, request
@@ -214,3 +215,71 @@ async def test_a_message_that_waited_is_one_body_with_its_last_text(store: Store
     assert row is not None
     assert tuple(row) == ("edited", AT + 100, box.box_id, box.peer_box_id, box.pts, box.message_id)
     assert isinstance(await store.messages.send(request(ANNA, BORIS)), SentMessage)
+
+
+async def test_what_is_due_in_a_chat_keeps_its_order_whoever_sends_it(
+    store: Store, other: Store, clock: FakeClock
+) -> None:
+    """Several processes at once; then one that died with the first messages on their way."""
+    texts = [f"{number:03}" for number in range(MAX_PER_CHAT)]
+    clock.advance(700)
+    for _ in range(ROUNDS // 5):
+        for text in texts:
+            await later(store, request(ANNA, BORIS, text))
+        assert await send_all(store, other) == len(texts)
+        boxes = (await store.messages.history(ANNA, CHAT)).boxes
+        assert [box.text for box in boxes][::-1] == texts
+    for text in texts:
+        await later(store, request(ANNA, BORIS, text))
+    await store.pool.execute(
+        "UPDATE scheduled_messages SET leased_until_ms = $1 WHERE state = 0 AND text < '010'",
+        int(clock.time() + 10) * 1000,
+    )
+    assert await send_all(store, other) == 0
+    await store.scheduled.add(request(BORIS, ANNA, "mine is not kept back"), AT)
+    assert await send_all(store, other) == 1
+    clock.advance(10)
+    assert await send_all(store, other) == len(texts)
+    boxes = (await store.messages.history(ANNA, CHAT)).boxes
+    assert [box.text for box in boxes][::-1] == texts
+
+
+async def test_what_is_sent_now_keeps_the_rest_of_the_chat_back_no_longer_than_that(
+    store: Store, clock: FakeClock
+) -> None:
+    for text in ("first", "second", "third"):
+        await later(store, request(ANNA, BORIS, text))
+    ids = [one.scheduled_id for one in await store.scheduled.waiting(ANNA, CHAT)]
+    clock.advance(700)
+    await store.due.send(ANNA, CHAT, [sorted(ids)[1]])
+    assert await store.due.dispatch() == 2
+    boxes = (await store.messages.history(ANNA, CHAT)).boxes
+    assert [box.text for box in boxes][::-1] == ["second", "first", "third"]
+
+
+async def test_no_more_wait_in_a_chat_than_may_however_many_are_added_at_once(
+    store: Store, other: Store
+) -> None:
+    for number in range(MAX_PER_CHAT - 3):
+        await later(store, request(ANNA, BORIS, str(number)))
+    outcomes = await asyncio.gather(
+        *(later(one, request(ANNA, BORIS, f"late {i}")) for i in range(6) for one in (store, other)),
+        *(later(one, request(ANNA, ANNA, f"another chat {i}")) for i in range(2) for one in (store, other)),
+        return_exceptions=True,
+    )
+    refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+    assert [type(outcome) for outcome in refused] == [ScheduleTooMuch] * 9
+    assert len(await store.scheduled.waiting(ANNA, CHAT)) == MAX_PER_CHAT
+    assert len(await store.scheduled.waiting(ANNA, Peer.user(ANNA))) == 4
+
+
+async def send_all(*stores: Store) -> int:
+    """Has processes send what is due at the same time, until nothing is; returns how much it was."""
+
+    async def one(store: Store) -> int:
+        done = 0
+        while sent := await store.due.dispatch():
+            done += sent
+        return done
+
+    return sum(await asyncio.gather(*map(one, stores)))
