@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from telesrv.admin import accounts
 from telesrv.admin.output import Json, group, print_json, print_table
 from telesrv.admin.stores import with_store
 
@@ -22,7 +23,7 @@ app = group(
     """
 )
 
-User = Annotated[int | None, typer.Option(help="Only this account.")]
+User = Annotated[str | None, typer.Option(help=f"Only this account: {accounts.HELP}.")]
 Settle = Annotated[
     float,
     typer.Option(min=0, help="Look again for this many seconds before a hole counts as a gap."),
@@ -33,21 +34,27 @@ Settle = Annotated[
 def check(user: User = None, settle: Settle = 0.0, as_json: Json = False) -> None:
     """Look for missing pts below a committed one.
 
-    Exit code 0: none; 1: there are gaps; 2: could not check.
+    Exit code 0: none; 1: there are gaps, or no such account; 2: could not check.
 
     \b
     Examples:
       telesrv-admin pts check --settle 10
-      telesrv-admin pts check --user 5823910473 --json
+      telesrv-admin pts check --user +15550001 --json
     """
-    users, gaps = with_store(lambda store: _settled(store, user, settle))
+    if user is not None:
+        accounts.check_name(user)
+
+    async def work(store: Store) -> tuple[int, list[Gap]]:
+        return await _settled(store, await _number(store, user, as_json), settle)
+
+    users, gaps = with_store(work)
     if as_json:
         print_json({"users": users, "gaps": _plain(gaps)})
     elif gaps:
         _print(gaps)
         typer.echo("The server fills gaps within seconds. If these stay: telesrv-admin pts repair")
     else:
-        typer.echo(f"{users} accounts, no gap.")
+        typer.echo(f"{users} account{'' if users == 1 else 's'}, no gap.")
     raise typer.Exit(1 if gaps else 0)
 
 
@@ -65,23 +72,27 @@ def repair(
     Nothing that is there is changed, and no message is lost by it: what a gap stands for was never committed.
     It may run while the server does. Only gaps that stay for the settling time are filled.
 
-    Exit code 0: no gap is left; 1: there are gaps (without --yes nothing was done); 2: could not do it.
+    Exit code 0: no gap is left; 1: there are gaps (without --yes nothing was done), or no such account;
+    2: could not do it.
 
     \b
     Examples:
       telesrv-admin pts repair
       telesrv-admin pts repair --yes
     """
+    if user is not None:
+        accounts.check_name(user)
 
     async def work(store: Store) -> tuple[list[Gap], int, list[Gap]]:
-        _, gaps = await _settled(store, user, settle)
+        number = await _number(store, user, as_json)
+        _, gaps = await _settled(store, number, settle)
         if not gaps or not yes:
             return gaps, 0, gaps
         filled = await store.gaps.fill(gaps)
-        return gaps, filled, (await store.gaps.find(user))[1]
+        return gaps, filled, (await store.gaps.find(number))[1]
 
     gaps, filled, left = with_store(work)
-    missing, accounts = sum(gap.pts_count for gap in gaps), len({gap.user_id for gap in gaps})
+    missing, concerned = sum(gap.pts_count for gap in gaps), len({gap.user_id for gap in gaps})
     if as_json:
         print_json({"gaps": _plain(gaps), "filled": filled, "left": _plain(left), "done": yes})
     elif not gaps:
@@ -89,10 +100,21 @@ def repair(
     else:
         _print(gaps)
         if yes:
-            typer.echo(f"Filled {filled} pts in {accounts} accounts; {len(left)} gaps are left.")
+            typer.echo(f"Filled {filled} pts in {concerned} accounts; {len(left)} gaps are left.")
         else:
-            typer.echo(f"Would fill {missing} pts in {accounts} accounts. To do it: the same with --yes")
+            typer.echo(f"Would fill {missing} pts in {concerned} accounts. To do it: the same with --yes")
     raise typer.Exit(1 if left else 0)
+
+
+async def _number(store: Store, account: str | None, as_json: bool) -> int | None:
+    """Returns the number of the account of that name, None for all; ends the command when there is none."""
+    if account is None:
+        return None
+    found = await accounts.find(store, account)
+    if found is None:
+        typer.echo("null" if as_json else f"There is no account {account}.")
+        raise typer.Exit(1)
+    return found.user_id
 
 
 async def _settled(store: Store, user: int | None, settle: float) -> tuple[int, list[Gap]]:

@@ -74,7 +74,10 @@ async def test_pts_check_and_repair(cli: Cli, store: Store) -> None:
 
     found = await cli("pts", "check", "--json")
     assert (found.code, found.json) == (1, {"users": 2, "gaps": [gap]})
-    assert (await cli("pts", "check", "--user", str(anna.user_id))).code == 0
+    for name in (str(anna.user_id), "+1 555 0001", "15550001"):
+        assert (await cli("pts", "check", "--user", name)).out == "1 account, no gap.\n"
+    assert (await cli("pts", "check", "--user", "+15550002")).code == 1
+    assert (await cli("pts", "repair", "--user", "15550001", "--yes", "--settle", "0")).code == 0
     settled = await cli("pts", "check", "--settle", "0.6")
     assert settled.code == 1
     assert str(boris.user_id) in settled.out
@@ -232,7 +235,13 @@ async def test_users(cli: Cli, store: Store) -> None:
     assert "complete up to pts 3" in (await cli("users", "show", "+15550001")).out
     missing = await cli("users", "show", "@nobody")
     assert (missing.code, missing.out) == (1, "There is no account @nobody.\n")
-    for command in (("users", "show"), ("sessions", "list", "--user"), ("sessions", "kill", "--user")):
+    for command in (
+        ("users", "show"),
+        ("sessions", "list", "--user"),
+        ("sessions", "kill", "--user"),
+        ("pts", "check", "--user"),
+        ("pts", "repair", "--user"),
+    ):
         assert (await cli(*command, "anna")).code == 2
         missing = await cli(*command, "15550009")
         assert (missing.code, missing.out) == (1, "There is no account 15550009.\n")
