@@ -28,6 +28,7 @@ from telesrv.platform import (
     connection_limit,
     connections_each,
     migrate,
+    pending,
 )
 from telesrv.platform.address import note_address
 from telesrv.platform.connections import FEWEST_CONNECTIONS, SPARE_CONNECTIONS, at_once_each
@@ -46,6 +47,7 @@ class Supervisor:
         self._stack = contextlib.AsyncExitStack()
         self._workers: list[WorkerProcess] = []
         self._replacing = asyncio.Lock()
+        self._postgres_dsn = ""
 
     async def start(self) -> None:
         """Starts everything; on an error what was started is stopped again.
@@ -65,8 +67,22 @@ class Supervisor:
         await self._stack.aclose()
 
     async def replace_workers(self) -> None:
-        """Replaces the workers one after another; one whose successor does not start goes on."""
+        """Replaces the workers one after another; one whose successor does not start goes on.
+
+        All go on when the code on disk has a migration that the database lacks.
+        """
         async with self._replacing:
+            try:
+                lacking = await pending(self._postgres_dsn)
+            except PlatformError as error:
+                log.error("no worker was replaced", problem=str(error))
+                return
+            if lacking:
+                log.error(
+                    "no worker was replaced",
+                    problem=f"the database lacks {', '.join(lacking)}: stop the server and start it again",
+                )
+                return
             for worker in self._workers:
                 try:
                     await worker.replace()
@@ -84,6 +100,7 @@ class Supervisor:
         make_data_dir(settings.data_dir)
         _provide_rsa_key(settings)
         endpoints = await self._endpoints()
+        self._postgres_dsn = endpoints.postgres_dsn
         await migrate(endpoints.postgres_dsn, settings.partitions)
         await _check_redis(endpoints.redis_url)
         directory = metrics.fresh_directory(settings.data_dir)

@@ -7,7 +7,7 @@ from telesrv.platform.connections import connection_limit, connections_each
 from telesrv.platform.embedded import EmbeddedServers, Endpoints, discover
 from telesrv.platform.errors import PlatformError
 from telesrv.platform.lock import DataDirInUse, DataDirLock
-from telesrv.platform.migrate import MigrationError, migrate
+from telesrv.platform.migrate import MigrationError, migrate, pending
 from telesrv.platform.process import launcher
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "discover",
     "launcher",
     "migrate",
+    "pending",
 ]

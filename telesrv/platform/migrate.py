@@ -160,6 +160,24 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
     return Migrated(tuple(applied), partitions)
 
 
+async def pending(dsn: str, directory: Path = DIRECTORY) -> list[str]:
+    """Returns the names of the files that the database has not, in order; applies none.
+
+    Raises:
+        MigrationError: the server cannot be reached, or a file has a name that none can have.
+    """
+    migrations = load(directory)
+    connection = await connect(dsn)
+    try:
+        rows = await connection.fetch("SELECT number FROM schema_migrations")
+    except asyncpg.PostgresError as error:
+        raise MigrationError(f"PostgreSQL does not tell which migrations it has ({error})") from error
+    finally:
+        await connection.close()
+    applied = {row["number"] for row in rows}
+    return [migration.name for migration in migrations if migration.number not in applied]
+
+
 async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
     """Returns a connection to the server of `dsn`.
 

@@ -8,7 +8,15 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from telesrv.platform.migrate import DIRECTORY, MigrationError, load, migrate, partition_names, render
+from telesrv.platform.migrate import (
+    DIRECTORY,
+    MigrationError,
+    load,
+    migrate,
+    partition_names,
+    pending,
+    render,
+)
 
 BOXES = """\
 CREATE TABLE boxes (
@@ -84,7 +92,9 @@ async def test_both_kinds_of_table_work(empty_postgres_dsn: str, tmp_path: Path,
 async def test_each_is_applied_once_and_in_order(empty_postgres_dsn: str, tmp_path: Path) -> None:
     directory = files(tmp_path, m0002_b="ALTER TABLE a ADD y int", m0001_a="CREATE TABLE a (x int)")
     assert (await migrate(empty_postgres_dsn, 4, directory)).applied == ("0001_a", "0002_b")
+    assert await pending(empty_postgres_dsn, directory) == []
     files(tmp_path, m0004_c="CREATE TABLE c (x int)")
+    assert await pending(empty_postgres_dsn, directory) == ["0004_c"]
     assert (await migrate(empty_postgres_dsn, 4, directory)).applied == ("0004_c",)
     assert (await migrate(empty_postgres_dsn, 4, directory)).applied == ()
 

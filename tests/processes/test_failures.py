@@ -234,6 +234,29 @@ async def test_workers_that_die_while_they_are_replaced(server: RunningServer) -
     assert not set(await three_workers(server)) & set(old)
 
 
+async def test_no_worker_is_replaced_while_the_database_lacks_a_migration(server: RunningServer) -> None:
+    replaced = server.log_text().count("workers replaced")
+    old = await three_workers(server)
+    endpoints = discover(server.data_dir)
+    assert endpoints is not None
+    connection = await asyncpg.connect(endpoints.postgres_dsn)
+    try:
+        row = await connection.fetchrow(
+            "DELETE FROM schema_migrations WHERE number IN (SELECT max(number) FROM schema_migrations) "
+            "RETURNING *"
+        )
+        assert row is not None
+        assert server.process is not None
+        server.process.send_signal(signal.SIGUSR2)
+        await until(lambda: "no worker was replaced" in server.log_text(), "the refusal")
+        await connection.execute("INSERT INTO schema_migrations VALUES ($1, $2, $3, $4)", *row)
+    finally:
+        await connection.close()
+    assert f"the database lacks {row['name']}" in server.log_text()
+    assert server.log_text().count("workers replaced") == replaced
+    assert await three_workers(server) == old
+
+
 async def stay(person: Person) -> None:
     """Connects again whenever the server closes; acknowledges what comes, and asks for nothing."""
     while True:
