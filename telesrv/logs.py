@@ -1,7 +1,7 @@
 """Logging: structlog to standard error, one line an event, without secrets.
 
 Standard output belongs to the lines that tools wait for. What libraries log by the standard library comes out
-in the same form, from warnings up.
+in the same form, from warnings up, warnings without their tracebacks.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_brief)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
@@ -66,6 +67,17 @@ def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(level, logging.WARNING))
+
+
+def _brief(record: logging.LogRecord) -> bool:
+    """Puts the error of a library's warning in the place of its traceback.
+
+    Who warns goes on, as the pool does that tries a server again which is away: there is nothing to look for.
+    """
+    if record.exc_info and record.levelno <= logging.WARNING:
+        record.msg, record.args = f"{record.getMessage()} ({record.exc_info[1]!r})", ()
+        record.exc_info = record.exc_text = None
+    return True
 
 
 class Seldom:

@@ -29,6 +29,7 @@ try:
 except ZeroDivisionError:
     log.exception("failed")
     logging.getLogger("asyncio").exception("a library's %s", "word")
+    logging.getLogger("asyncpg.pool").warning("it is %s", "away", exc_info=True)
 logging.getLogger("asyncio").info("nor this")
 """
 
@@ -48,6 +49,7 @@ def test_every_line_is_one_json_object() -> None:
         ("odd", "warning", 3),
         ("failed", "error", 2),
         ("a library's word", "error", 2),
+        ("it is away (ZeroDivisionError('division by zero'))", "warning", 2),
     ]
     assert all(line["timestamp"].endswith("Z") for line in found)
     assert found[0]["port"] == 5
@@ -55,6 +57,7 @@ def test_every_line_is_one_json_object() -> None:
     assert "ZeroDivisionError" in found[2]["exception"]
     assert found[3]["logger"] == "asyncio"
     assert "ZeroDivisionError" in found[3]["exception"]
+    assert "exception" not in found[4]
 
 
 @pytest.mark.parametrize("word", ["started", "odd", "a library's word", "worker=2"])

@@ -181,7 +181,11 @@ class EmbeddedServers:
             base = "."
             if not account.can_walk_to(self.data_dir):
                 base = str(binaries.SYSTEM_ROOT / secrets.token_hex(6))
-                log.warning("data_elsewhere", reason=f"{self.data_dir} is only for root", databases=base)
+                log.warning(
+                    "the databases are kept elsewhere",
+                    reason=f"{self.data_dir} is only for root",
+                    databases=base,
+                )
                 _make_directory(binaries.SYSTEM_ROOT, 0o755, None)
             state = _State(password=secrets.token_urlsafe(24), base=base)
             _write_private(self.data_dir / STATE_NAME, json.dumps(asdict(state)))

@@ -202,7 +202,11 @@ async def _prepare(connection: asyncpg.Connection[asyncpg.Record], wanted: int) 
     )
     stored = int(await connection.fetchval("SELECT value FROM schema_settings WHERE name = 'partitions'"))
     if stored != wanted:
-        log.warning("partitions_fixed", wanted=wanted, used=stored, reason="fixed when the database was made")
+        log.warning(
+            "the number of partitions stays what it was when the database was made",
+            wanted=wanted,
+            used=stored,
+        )
     return stored
 
 

@@ -118,7 +118,7 @@ class Child(ABC):
         left = leftovers(self.directory, self.name)
         if not left:
             return
-        log.warning("leftover_processes", program=self.name, pids=left)
+        log.warning("processes that an earlier server left are ended", program=self.name, pids=left)
         for signal_number, patience_s in ((self.stop_signal, grace_s), (signal.SIGKILL, grace_s)):
             for pid in leftovers(self.directory, self.name):
                 with contextlib.suppress(ProcessLookupError):
@@ -174,18 +174,23 @@ class Child(ABC):
             assert self._process is not None
             status = await self._process.wait()
             self.restarts += 1
-            log.error("child_died", program=self.name, status=status, restart_in_s=backoff_s)
+            log.error(
+                "an embedded server died; it is started again",
+                program=self.name,
+                status=status,
+                restart_in_s=backoff_s,
+            )
             await asyncio.sleep(backoff_s)
             try:
                 await self.stop_leftovers()
                 await self._spawn()
                 await self._until_ready()
             except (PlatformError, OSError) as error:
-                log.error("child_restart_failed", program=self.name, error=str(error))
+                log.error("an embedded server did not start", program=self.name, problem=str(error))
                 backoff_s = min(backoff_s * 2, LONGEST_BACKOFF_S)
                 await self._end_process()
             else:
-                log.info("child_restarted", program=self.name, pid=self.pid)
+                log.info("an embedded server is up again", program=self.name, pid=self.pid)
                 backoff_s = FIRST_BACKOFF_S
 
     async def _end_process(self, grace_s: float = 8.0) -> None:
@@ -198,7 +203,7 @@ class Child(ABC):
             async with asyncio.timeout(grace_s):
                 await process.wait()
         except TimeoutError:
-            log.warning("child_killed", program=self.name, grace_s=grace_s)
+            log.warning("an embedded server did not end; it was killed", program=self.name, grace_s=grace_s)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
