@@ -6,7 +6,13 @@ import time
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measures telesrv.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Measures telesrv.",
+)
 
 
 @app.callback()
