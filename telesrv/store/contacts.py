@@ -220,6 +220,15 @@ class ContactStore:
         await self._saved.imported(owner_user_id, unknown, [entry.phone for entry in found.values()])
         return ImportOutcome(tuple(imported), tuple(retry))
 
+    async def maybe_found(self, viewer_user_id: int, phone: str) -> int | None:
+        """Returns who has a phone number (digits only), None for whom the viewer may not find by it.
+
+        *Spec: contacts.resolvePhone*
+        """
+        owners = [row["user_id"] for row in await self._pool.fetch(SQL_PHONES, [phone])]
+        found = await self._users.findable(viewer_user_id, owners) | {viewer_user_id}
+        return next((user_id for user_id in owners if user_id in found), None)
+
     async def add(
         self,
         owner_user_id: int,

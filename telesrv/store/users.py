@@ -202,14 +202,16 @@ class UserStore:
     async def findable(self, viewer_user_id: int, user_ids: Iterable[int]) -> set[int]:
         """Returns those of the accounts that the viewer may find by their phone numbers.
 
-        Whom the viewer has listed is found again: there is nothing new to learn.
+        Whom the viewer has listed is found again: there is nothing new to learn. As much is asked when there
+        are none of them: else the time of an answer would tell of those who hide.
         """
-        others = [user_id for user_id in user_ids if user_id != viewer_user_id]
-        views = await self.views(viewer_user_id, others)
+        others = {user_id for user_id in user_ids if user_id != viewer_user_id}
+        views = await self.views(viewer_user_id, others or {SERVICE_USER_ID})
         return {
             user_id
-            for user_id, view in views.items()
-            if not view.user.deleted and (view.may(PrivacyKey.ADDED_BY_PHONE) or view.contact is not None)
+            for user_id in others & views.keys()
+            if not (view := views[user_id]).user.deleted
+            and (view.may(PrivacyKey.ADDED_BY_PHONE) or view.contact is not None)
         }
 
     async def existing(self, user_ids: Collection[int]) -> frozenset[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
-from tests.rpc.chats import Device, Server, running
+from tests.rpc.chats import Device, Refused, Server, running
 
 
 @pytest.fixture
@@ -168,3 +168,28 @@ async def test_a_list_of_chats_with_all_that_is_known_of_them_takes_no_more_stat
     assert sum(bool(user.contact and user.phone) for user in page.users) == 20
     assert counts == counts[:1] * 3
     assert counts[0] <= 16
+
+
+async def test_what_is_asked_does_not_tell_of_numbers_whose_accounts_hide(
+    server: Server, statements: list[str]
+) -> None:
+    """The time of an answer would: a number without an account is looked into as far as one that hides."""
+    ada, bob = await server.account(), await server.account()
+    blocking = await server.account()
+    for hidden in (bob, blocking):
+        rules: list[types.TypeInputPrivacyRule] = [types.InputPrivacyValueDisallowAll()]
+        await hidden.call(functions.account.SetPrivacy(key=types.InputPrivacyKeyAddedByPhone(), rules=rules))
+    await blocking.call(functions.contacts.Block(id=blocking.peer(ada)))
+    await ada.pts()  # her own account is known from now on
+    asked: list[list[str]] = []
+    for phone in ("18880001", bob.user.phone, blocking.user.phone):
+        statements.clear()
+        for name in ("Once", "Once", "Again"):
+            contact = types.InputPhoneContact(client_id=1, phone=phone, first_name=name, last_name="")
+            answer = await ada.call(functions.contacts.ImportContacts(contacts=[contact]))
+            assert (answer.imported, answer.retry_contacts, answer.users) == ([], [], [])
+        with pytest.raises(Refused, match="400 PHONE_NOT_OCCUPIED"):
+            await ada.call(functions.contacts.ResolvePhone(phone=phone))
+        asked.append(list(statements))
+    assert asked[0]
+    assert asked[1:] == [asked[0]] * 2

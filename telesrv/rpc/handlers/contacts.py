@@ -236,15 +236,10 @@ async def resolve_phone(
     if phone is None:
         raise bad_request("PHONE_NOT_OCCUPIED")
     await ctx.store.limits.hit("contacts:import", ctx.user_id, LOOKUPS_PER_DAY, DAY_S)
-    user = await ctx.store.accounts.by_phone(phone)
-    if user is None or user.user_id not in await _findable(ctx, user.user_id):
+    user_id = await ctx.store.contacts.maybe_found(ctx.user_id, phone)
+    if user_id is None:
         raise bad_request("PHONE_NOT_OCCUPIED")
-    return await _resolved(ctx, user.user_id)
-
-
-async def _findable(ctx: Context, user_id: int) -> set[int]:
-    """Returns the account if its privacy rules let the caller find it; one finds oneself."""
-    return {user_id} if user_id == ctx.user_id else await ctx.store.users.findable(ctx.user_id, [user_id])
+    return await _resolved(ctx, user_id)
 
 
 @handler(functions.contacts.Block)
