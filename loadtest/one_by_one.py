@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 from telesrv.domain.messages import SendRequest
+from telesrv.domain.origin import NOBODY
 from telesrv.domain.updates import bucket_of
 from telesrv.store import Store
 from telesrv.store.boxes import entities_to_json
@@ -86,6 +87,6 @@ async def _send(store: Store, request: SendRequest) -> None:
             random_id = request.random_id if outgoing else 0
             await connection.execute(_EVENT, owner, pts, date, peer, box_id, random_id)
         for owner, _, _, outgoing, _, pts in sides:
-            exclude = (request.auth_key_id, request.session_id) if outgoing else (0, 0)
-            await connection.execute(_OWED, bucket_of(owner), owner, pts, *exclude)
+            origin = request.origin if outgoing else NOBODY
+            await connection.execute(_OWED, bucket_of(owner), owner, pts, *origin)
     store.events.committed(grants)

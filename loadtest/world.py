@@ -22,6 +22,7 @@ from redis.asyncio import Redis
 from loadtest.report import LoadSettings
 from telesrv.clock import SystemClock
 from telesrv.domain.messages import Entity, SendRequest
+from telesrv.domain.origin import Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import OutboxRow
 from telesrv.platform import EmbeddedServers, migrate
@@ -148,7 +149,6 @@ def messages(users: Sequence[int], number: int, seed: int) -> Iterator[SendReque
             text=text,
             date=date,
             entities=(Entity("bold", 0, 3),) if i % 10 == 0 else (),
-            auth_key_id=sender,
-            session_id=sender,
+            origin=Origin(sender, sender),
             digest=hashlib.sha256(text.encode()).digest(),
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from telesrv.domain.actions import Action
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 
 MAX_TEXT_CODE_POINTS: Final = 4096
@@ -120,9 +121,8 @@ class SendRequest:
     noforwards: bool = False
     reply_to: ReplyTo | None = None
     """In the sender's own box_ids."""
-    auth_key_id: int = 0
-    """The sending device's permanent key, excluded from the push together with *session_id*."""
-    session_id: int = 0
+    origin: Origin = NOBODY
+    """The sending session."""
     digest: bytes = b""
     """SHA-256 of what the request asks for; a repeat with another digest is a conflict."""
     fwd: ForwardHeader | None = None
@@ -151,9 +151,8 @@ class ReadRequest:
     max_box_id: int
     """Up to which box it was read, in the owner's ids; not positive: all of the chat."""
     date: int
-    auth_key_id: int = 0
-    """The reading device's permanent key, excluded from the push together with *session_id*."""
-    session_id: int = 0
+    origin: Origin = NOBODY
+    """The reading session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from telesrv.domain.messages import MessageBox
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 
 OUTBOX_BUCKETS: Final = 64
@@ -151,8 +152,8 @@ class NewEvent:
     box_id: int = 0
     random_id: int = 0
     payload: Mapping[str, Any] | None = None
-    exclude_auth_key_id: int = 0
-    exclude_session_id: int = 0
+    origin: Origin = NOBODY
+    """The session that is not told."""
     pts_count: int = 1
     """How many pts it covers: exactly as many things as it changes."""
 
@@ -228,11 +229,11 @@ class Pushed:
 
     pts: int
     """Everything up to this one was delivered; above it, some may not have been."""
-    own: Mapping[tuple[int, int], Collection[int]]
-    """The pts above it that a session, by (auth_key_id, session_id), is not told of, since it made them."""
+    own: Mapping[Origin, Collection[int]]
+    """The pts above it that a session is not told of, since it made them."""
 
     @classmethod
-    def of(cls, head: int, owed: Mapping[tuple[int, int], Collection[int]]) -> Pushed:
-        """Returns it for a log without a hole up to *head* of which *owed*, by excluded session, is not."""
+    def of(cls, head: int, owed: Mapping[Origin, Collection[int]]) -> Pushed:
+        """Returns it for a log without a hole up to *head* of which *owed*, by origin, is not."""
         first = min((pts for some in owed.values() for pts in some), default=head + 1)
-        return cls(min(head, first - 1), {session: pts for session, pts in owed.items() if session != (0, 0)})
+        return cls(min(head, first - 1), {origin: pts for origin, pts in owed.items() if origin != NOBODY})

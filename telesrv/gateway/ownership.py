@@ -383,7 +383,7 @@ class Ownership:
 def _pack(actor: SessionActor, pushed: Pushed | None) -> bytes:
     caller = actor.caller
     client = caller.client
-    own = () if pushed is None else pushed.own.get((caller.auth_key_id, actor.session_id), ())
+    own = () if pushed is None else pushed.own.get(caller.origin, ())
     header = json.dumps(
         {
             "layer": caller.layer,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from telesrv.clock import Clock
+from telesrv.domain.origin import Origin
 from telesrv.domain.users import ClientInfo
 from telesrv.rpc.codes import CodeDelivery
 from telesrv.rpc.errors import unauthorized
@@ -49,6 +50,11 @@ class Caller:
     def unbound(self) -> bool:
         """Tells whether the key is a temporary one that no permanent key is bound to yet."""
         return self.temp_auth_key_id is not None and self.temp_auth_key_id == self.auth_key_id
+
+    @property
+    def origin(self) -> Origin:
+        """The session as the origin of a change."""
+        return Origin(self.auth_key_id, self.session_id)
 
 
 class SessionControl(Protocol):
@@ -114,9 +120,9 @@ class Context:
         return self.store.secret
 
     @property
-    def session(self) -> tuple[int, int]:
-        """(auth_key_id, session_id) of the caller: the session that its own changes are not pushed to."""
-        return self.caller.auth_key_id, self.caller.session_id
+    def origin(self) -> Origin:
+        """The caller as the origin of a change: the session that it is not pushed to."""
+        return self.caller.origin
 
     def now(self) -> int:
         """Returns the time in whole unix seconds."""

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from telesrv.clock import Clock
 from telesrv.domain.contacts import MAX_BLOCKED_PAGE, action_bar
 from telesrv.domain.errors import PeerInvalid
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.action_bars import SQL_HIDE_BARS, depends_on_block, shows_phone
@@ -76,8 +77,7 @@ class _Change:
     user_ids: Sequence[int]
     blocked: bool
     bars: set[int]
-    auth_key_id: int
-    session_id: int
+    origin: Origin
 
 
 class BlockStore:
@@ -89,9 +89,7 @@ class BlockStore:
         self._users = users
         self._clock = clock
 
-    async def block(
-        self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def block(self, owner_user_id: int, peer: Peer, *, origin: Origin = NOBODY) -> bool:
         """Blocks a peer: nothing it sends reaches the owner. False when it was blocked already.
 
         Raises:
@@ -101,19 +99,15 @@ class BlockStore:
             raise PeerInvalid
         if await self.has(owner_user_id, peer):
             return False
-        return await self._set(owner_user_id, [peer.id], True, auth_key_id, session_id)
+        return await self._set(owner_user_id, [peer.id], True, origin)
 
-    async def unblock(
-        self, owner_user_id: int, peer: Peer, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def unblock(self, owner_user_id: int, peer: Peer, *, origin: Origin = NOBODY) -> bool:
         """Lets a peer's messages through again. False when it was not blocked."""
         if not await self.has(owner_user_id, peer):
             return False
-        return await self._set(owner_user_id, [peer.id], False, auth_key_id, session_id)
+        return await self._set(owner_user_id, [peer.id], False, origin)
 
-    async def set(
-        self, owner_user_id: int, user_ids: Collection[int], *, auth_key_id: int = 0, session_id: int = 0
-    ) -> None:
+    async def set(self, owner_user_id: int, user_ids: Collection[int], *, origin: Origin = NOBODY) -> None:
         """Blocks exactly these accounts and nobody else; in parts when very many change, each one whole.
 
         Raises:
@@ -128,7 +122,7 @@ class BlockStore:
         for changed, blocked in ((sorted(set(now) - set(wanted)), False), (new, True)):
             for start in range(0, len(changed), MAX_TOGETHER):
                 part = changed[start : start + MAX_TOGETHER]
-                await self._set(owner_user_id, part, blocked, auth_key_id, session_id)
+                await self._set(owner_user_id, part, blocked, origin)
 
     async def has(self, owner_user_id: int, peer: Peer) -> bool:
         """Tells whether the owner has blocked *peer*."""
@@ -142,9 +136,7 @@ class BlockStore:
         )
         return [(Peer(PeerType(row["peer_type"]), row["peer_id"]), row["created_at"]) for row in rows], total
 
-    async def _set(
-        self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, auth_key_id: int, session_id: int
-    ) -> bool:
+    async def _set(self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, origin: Origin) -> bool:
         """Blocks or unblocks accounts, and tells of the action bars that change by it."""
 
         async def attempt() -> bool:
@@ -154,7 +146,7 @@ class BlockStore:
                 for row in await self._pool.fetch(SQL_KNOWN, owner_user_id, list(user_ids))
             }
             bars = {user_id for user_id in user_ids if depends_on_block(known.get(user_id), rules)}
-            change = _Change(owner_user_id, user_ids, blocked, bars, auth_key_id, session_id)
+            change = _Change(owner_user_id, user_ids, blocked, bars, origin)
             users = [owner_user_id] * (len(user_ids) + len(bars))
             return await self._events.transact(users, partial(self._apply, change))
 
@@ -187,14 +179,6 @@ class BlockStore:
                 events.append((EventKind.PEER_SETTINGS, bar))
             for kind, payload in events:
                 writer.add(
-                    NewEvent(
-                        owner,
-                        kind,
-                        now,
-                        Peer.user(user_id),
-                        payload=payload,
-                        exclude_auth_key_id=change.auth_key_id,
-                        exclude_session_id=change.session_id,
-                    )
+                    NewEvent(owner, kind, now, Peer.user(user_id), payload=payload, origin=change.origin)
                 )
         return bool(changed)

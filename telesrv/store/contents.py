@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from telesrv.domain.messages import MAX_CHANGED, Affected
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.events import EventLog, EventWriter
@@ -43,7 +44,7 @@ class ContentStore:
         self._marks = marks
 
     async def read(
-        self, owner: int, box_ids: Iterable[int], *, date: int, auth_key_id: int = 0, session_id: int = 0
+        self, owner: int, box_ids: Iterable[int], *, date: int, origin: Origin = NOBODY
     ) -> Affected:
         """Notes that the owner has seen the contents of messages, at most 1,000.
 
@@ -66,8 +67,7 @@ class ContentStore:
                     EventKind.CONTENTS_READ,
                     date,
                     payload={"box_ids": seen},
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
+                    origin=origin,
                     pts_count=len(seen),
                 )
             )

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from telesrv.domain.errors import DeleteForbidden
 from telesrv.domain.messages import MAX_CHANGED, Affected
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.chats import Chat, chat_columns
@@ -123,8 +124,7 @@ class DeleteStore:
         *,
         date: int,
         revoke: bool = False,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Affected:
         """Deletes the owner's copies, at most 1,000, and with *revoke* those of the other sides.
 
@@ -138,7 +138,7 @@ class DeleteStore:
         """
         wanted = [number for number in dict.fromkeys(box_ids) if 0 < number <= MAX_ID][:MAX_CHANGED]
         rows = await self._pool.fetch(SQL_EXISTING, owner, wanted) if wanted else []
-        return await self._delete(owner, rows, date, revoke, (auth_key_id, session_id))
+        return await self._delete(owner, rows, date, revoke, origin)
 
     async def delete_history(
         self,
@@ -149,8 +149,7 @@ class DeleteStore:
         date: int,
         just_clear: bool = False,
         revoke: bool = False,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Affected:
         """Deletes the newest 1,000 messages of a chat up to *max_box_id* (of all when not positive).
 
@@ -175,7 +174,7 @@ class DeleteStore:
             batch,
             date,
             revoke,
-            (auth_key_id, session_id),
+            origin,
             keep_dialogs=just_clear,
             emptied=[chat] if emptied else [],
         )
@@ -187,7 +186,7 @@ class DeleteStore:
         rows: Sequence[Record],
         date: int,
         revoke: bool,
-        session: tuple[int, int],
+        origin: Origin,
         *,
         keep_dialogs: bool = False,
         emptied: Collection[Chat] = (),
@@ -198,7 +197,7 @@ class DeleteStore:
         counts: Mapping[int, tuple[int, int]] = {}
         if rows or emptied:
             counts = await self.erase(
-                sides, date=date, keep_dialogs=keep_dialogs, emptied=emptied, excluded={owner: session}
+                sides, date=date, keep_dialogs=keep_dialogs, emptied=emptied, origins={owner: origin}
             )
         if owner in counts:
             return Affected(*counts[owner])
@@ -226,14 +225,14 @@ class DeleteStore:
         date: int,
         keep_dialogs: bool = False,
         emptied: Collection[Chat] = (),
-        excluded: Mapping[int, tuple[int, int]] | None = None,
+        origins: Mapping[int, Origin] | None = None,
     ) -> Mapping[int, tuple[int, int]]:
         """Deletes copies of any owners in one transaction; returns the (pts, pts_count) of who is told.
 
         Args:
             keep_dialogs: dialogs with nothing left stay, empty.
             emptied: chats whose dialogs go if nothing is left, though it may be that nothing was there.
-            excluded: (auth_key_id, session_id) of the session, by account, that knows already.
+            origins: by account, the session that knows already.
         Raises:
             Unavailable: a server is away; a repeat is harmless.
         """
@@ -250,15 +249,13 @@ class DeleteStore:
                     payload["unread"] = unread[owner]
                 if owner in removed:
                     payload["removed"] = removed[owner]
-                key, session = (excluded or {}).get(owner, (0, 0))
                 event = writer.add(
                     NewEvent(
                         owner,
                         EventKind.CHATS_DELETED if owner in removed else EventKind.DELETE_MESSAGES,
                         date,
                         payload=payload,
-                        exclude_auth_key_id=key,
-                        exclude_session_id=session,
+                        origin=(origins or {}).get(owner, NOBODY),
                         pts_count=max(1, len(box_ids)),
                     )
                 )

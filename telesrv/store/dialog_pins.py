@@ -16,6 +16,7 @@ from typing import Final
 from telesrv.clock import Clock
 from telesrv.domain.dialogs import MAX_PINNED
 from telesrv.domain.errors import DialogMissing, TooManyPinned
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import peer_of
@@ -70,9 +71,7 @@ class DialogPinStore:
         self._events = events
         self._clock = clock
 
-    async def toggle(
-        self, owner: int, peer: Peer, pinned: bool, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def toggle(self, owner: int, peer: Peer, pinned: bool, *, origin: Origin = NOBODY) -> bool:
         """Pins a chat above the others of its folder, or takes the pin off. False when it was so already.
 
         Raises:
@@ -105,8 +104,7 @@ class DialogPinStore:
                         int(self._clock.time()),
                         peer,
                         payload=payload,
-                        exclude_auth_key_id=auth_key_id,
-                        exclude_session_id=session_id,
+                        origin=origin,
                     )
                 )
                 return True
@@ -122,8 +120,7 @@ class DialogPinStore:
         order: Sequence[Peer],
         *,
         force: bool,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> bool:
         """Puts the pinned chats of a folder in this order, the highest first. False when they were in it.
 
@@ -152,9 +149,7 @@ class DialogPinStore:
             async def body(connection: Connection, writer: EventWriter) -> bool:
                 await lock_places(connection, owner, wanted, seen)
                 await _set_pins(connection, owner, new, pins)
-                writer.add(
-                    pinned_event(owner, folder_id, new, int(self._clock.time()), auth_key_id, session_id)
-                )
+                writer.add(pinned_event(owner, folder_id, new, int(self._clock.time()), origin))
                 return True
 
             return await self._events.transact([owner], body)
@@ -162,17 +157,14 @@ class DialogPinStore:
         return await until_settled(attempt, "a list of chats")
 
 
-def pinned_event(
-    owner: int, folder_id: int, order: Sequence[Peer], date: int, auth_key_id: int, session_id: int
-) -> NewEvent:
+def pinned_event(owner: int, folder_id: int, order: Sequence[Peer], date: int, origin: Origin) -> NewEvent:
     """Returns the event that tells the whole order of a folder."""
     return NewEvent(
         owner,
         EventKind.PINNED_DIALOGS,
         date,
         payload={"folder_id": folder_id, "order": [[int(peer.type), peer.id] for peer in order]},
-        exclude_auth_key_id=auth_key_id,
-        exclude_session_id=session_id,
+        origin=origin,
     )
 
 

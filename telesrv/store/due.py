@@ -24,6 +24,7 @@ from typing import Any, Final
 from telesrv.clock import Clock
 from telesrv.domain.errors import DomainError, ReplyInvalid
 from telesrv.domain.messages import FROM_SCHEDULED, SendRequest, SentMessage
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.scheduled import ScheduledMessage
 from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, NewEvent, bucket_of
@@ -106,8 +107,7 @@ class DueStore:
         peer: Peer,
         scheduled_ids: Iterable[int],
         *,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Sequence[Dispatched]:
         """Sends messages now instead of at their time; those on their way already are left out.
 
@@ -125,7 +125,7 @@ class DueStore:
             now_ms + LEASE_MS,
         )
         leased = sorted(map(message_from_row, rows), key=lambda message: message.scheduled_id)
-        return await self._dispatch(leased, (auth_key_id, session_id))
+        return await self._dispatch(leased, origin)
 
     async def dispatch(self) -> int:
         """Sends the messages whose time has come; returns how many left the list.
@@ -143,7 +143,7 @@ class DueStore:
             leased = sorted(
                 map(message_from_row, rows), key=lambda one: (one.schedule_date, one.scheduled_id)
             )
-            done += len(await self._dispatch(leased, (0, 0)))
+            done += len(await self._dispatch(leased, NOBODY))
         return done
 
     async def _pool_lease(self, sql: str, *args: object) -> list[Record]:
@@ -153,30 +153,28 @@ class DueStore:
 
         return await self._pool.transact(lease)
 
-    async def _dispatch(
-        self, leased: Sequence[ScheduledMessage], session: tuple[int, int]
-    ) -> list[Dispatched]:
+    async def _dispatch(self, leased: Sequence[ScheduledMessage], origin: Origin) -> list[Dispatched]:
         now = int(self._clock.time())
         for owner, peer in dict.fromkeys((message.owner_user_id, message.peer) for message in leased):
             await self._ttl.begin(owner, peer, date=now)
         outcomes = await asyncio.gather(
-            *(self._send(message, session) for message in leased), return_exceptions=True
+            *(self._send(message, origin) for message in leased), return_exceptions=True
         )
         dispatched = []
         failed: BaseException | None = None
         for message, outcome in zip(leased, outcomes, strict=True):
             if isinstance(outcome, SentMessage):
-                event = await self._finish(message, outcome, session)
+                event = await self._finish(message, outcome, origin)
                 dispatched.append(Dispatched(message, outcome, event))
             elif isinstance(outcome, DomainError):
-                dispatched.append(Dispatched(message, None, await self._finish(message, None, session)))
+                dispatched.append(Dispatched(message, None, await self._finish(message, None, origin)))
             elif isinstance(outcome, BaseException):
                 failed = outcome
         if failed is not None:
             raise failed  # its lease runs out, then it is tried again
         return dispatched
 
-    async def _send(self, message: ScheduledMessage, session: tuple[int, int]) -> SentMessage:
+    async def _send(self, message: ScheduledMessage, origin: Origin) -> SentMessage:
         request = SendRequest(
             sender_user_id=message.owner_user_id,
             peer=message.peer,
@@ -187,8 +185,7 @@ class DueStore:
             silent=message.silent,
             noforwards=message.noforwards,
             reply_to=message.reply_to,
-            auth_key_id=session[0],
-            session_id=session[1],
+            origin=origin,
             digest=message.digest,
             fwd=message.fwd,
             flags=FROM_SCHEDULED,
@@ -199,7 +196,7 @@ class DueStore:
             return await self._messages.send(replace(request, reply_to=None))
 
     async def _finish(
-        self, message: ScheduledMessage, sent: SentMessage | None, session: tuple[int, int]
+        self, message: ScheduledMessage, sent: SentMessage | None, origin: Origin
     ) -> Event | None:
         owner = message.owner_user_id
 
@@ -219,8 +216,7 @@ class DueStore:
                     int(self._clock.time()),
                     message.peer,
                     payload=payload,
-                    exclude_auth_key_id=session[0],
-                    exclude_session_id=session[1],
+                    origin=origin,
                 )
             )
 

@@ -22,6 +22,7 @@ from telesrv.domain.errors import (
     NotTheAuthor,
 )
 from telesrv.domain.messages import EDIT_TIME_S, Edited, Entity, MessageBox
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json
@@ -63,8 +64,7 @@ class EditStore:
         entities: tuple[Entity, ...],
         *,
         date: int,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Edited:
         """Returns the author's box with its new text, after the commit.
 
@@ -100,17 +100,7 @@ class EditStore:
             if owner not in written:
                 raise MessageInvalid
             await add_edited(connection, [key for key in sides if key[0] in written], text, entities)
-            event = writer.add(
-                NewEvent(
-                    owner,
-                    EventKind.EDIT_MESSAGE,
-                    date,
-                    peer,
-                    box_id,
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
-                )
-            )
+            event = writer.add(NewEvent(owner, EventKind.EDIT_MESSAGE, date, peer, box_id, origin=origin))
             if there in written:
                 writer.add(NewEvent(there, EventKind.EDIT_MESSAGE, date, Peer.user(owner), box.peer_box_id))
             edited = replace(box, text=text, entities=entities, edit_date=date)

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import Unavailable
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.updates import LAST_ONE_HOLDS, Event, EventKind, NewEvent, bucket_of
 from telesrv.store.ids import Grant, Ids, MessageIds, Want
 from telesrv.store.metrics import NO_METRICS, StoreMetrics
@@ -74,7 +75,7 @@ class EventWriter:
         self._box_ids = {user_id: iter(grant.all_box_ids) for user_id, grant in grants.items()}
         self._message_ids = message_ids
         self._free = {user_id: list(grant.all_pts) for user_id, grant in grants.items()}
-        self.rows: list[tuple[Event, int, int]] = []
+        self.rows: list[tuple[Event, Origin]] = []
 
     def add(self, new: NewEvent) -> Event:
         """Returns the event as it will be logged when the transaction commits.
@@ -98,7 +99,7 @@ class EventWriter:
             random_id=new.random_id,
             payload=new.payload,
         )
-        self.rows.append((event, new.exclude_auth_key_id, new.exclude_session_id))
+        self.rows.append((event, new.origin))
         return event
 
     def box_id(self, user_id: int) -> int:
@@ -119,7 +120,7 @@ class EventWriter:
     def close(self, date: int) -> None:
         """Makes noops of what is left."""
         for user_id, free in self._free.items():
-            self.rows += ((Event(user_id, pts, 1, EventKind.NOOP, date), 0, 0) for pts in free)
+            self.rows += ((Event(user_id, pts, 1, EventKind.NOOP, date), NOBODY) for pts in free)
             free.clear()
 
 
@@ -165,7 +166,7 @@ class EventLog:
             try:
                 async with self._pool.transaction() as connection:
                     result = await body(connection, writer)
-                    await self.in_order(connection, [event for event, _, _ in writer.rows])
+                    await self.in_order(connection, [event for event, _ in writer.rows])
                     writer.close(int(self._clock.time()))
                     await self.insert(connection, writer.rows)
             except (StaleCounter, OvertakenError, *REPEATABLE) as error:
@@ -194,20 +195,20 @@ class EventLog:
         """Begins the log of a new account, at pts 1, in the caller's transaction; no push is owed."""
         await self._insert_events(connection, [Event(user_id, 1, 1, EventKind.NOOP, date)])
 
-    async def insert(self, connection: Connection, rows: Iterable[tuple[Event, int, int]]) -> None:
+    async def insert(self, connection: Connection, rows: Iterable[tuple[Event, Origin]]) -> None:
         """Writes events and their outbox rows in the caller's transaction.
 
         Args:
-            rows: (event, exclude_auth_key_id, exclude_session_id), in any order.
+            rows: events, and the session that each is not pushed to, in any order.
         Raises:
             StaleCounter: a pts was taken; the caller rolls back and takes new ones.
         """
         ordered = sorted(rows, key=lambda row: (row[0].user_id, row[0].pts))
-        written = await self._insert_events(connection, [event for event, _, _ in ordered])
+        written = await self._insert_events(connection, [event for event, _ in ordered])
         if len(written) != len(ordered):
             raise StaleCounter
         await self._insert_outbox(
-            connection, [(e.user_id, e.pts, key, session) for e, key, session in ordered]
+            connection, [(event.user_id, event.pts, *origin) for event, origin in ordered]
         )
 
     def committed(self, grants: Mapping[int, Grant]) -> None:
@@ -255,7 +256,7 @@ class EventLog:
                 for pts in owned[key].all_pts[:-1]
             ]
             written += await self._insert_events(connection, rest)
-            await self._insert_outbox(connection, [(user_id, pts, 0, 0) for user_id, pts in sorted(written)])
+            await self._insert_outbox(connection, [(*key, *NOBODY) for key in sorted(written)])
         self._signals.committed({user_id for user_id, _ in written})
         self._metrics.noops(len(written))
         return len(written)

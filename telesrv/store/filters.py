@@ -18,6 +18,7 @@ from telesrv.domain.filters import (
     filter_to_json,
     ordered,
 )
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType, access_hash
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS, SQL_SETTINGS
@@ -78,9 +79,7 @@ class FilterStore:
         stored = await self._pool.fetchval(SQL_FILTER, owner, filter_id)
         return None if stored is None else filter_from_json(stored)
 
-    async def save(
-        self, owner: int, filter_: DialogFilter, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def save(self, owner: int, filter_: DialogFilter, *, origin: Origin = NOBODY) -> bool:
         """Keeps a filter, a new one behind the others. False when it was so already.
 
         Raises:
@@ -105,9 +104,9 @@ class FilterStore:
             await connection.execute(SQL_SAVE_FILTER, owner, filter_.id, to_json(snapshot))
             return True
 
-        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change, auth_key_id, session_id)
+        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change, origin)
 
-    async def delete(self, owner: int, filter_id: int, *, auth_key_id: int = 0, session_id: int = 0) -> bool:
+    async def delete(self, owner: int, filter_id: int, *, origin: Origin = NOBODY) -> bool:
         """Deletes a filter. False when there was none of this id."""
         if await self.get(owner, filter_id) is None:
             return False
@@ -121,11 +120,9 @@ class FilterStore:
             await connection.execute(SQL_SET_ORDER, owner, list(ordered(ids, order)))
             return True
 
-        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change, auth_key_id, session_id)
+        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change, origin)
 
-    async def reorder(
-        self, owner: int, wanted: Sequence[int], *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def reorder(self, owner: int, wanted: Sequence[int], *, origin: Origin = NOBODY) -> bool:
         """Puts the filters in this order; those it does not name come last. False when they were in it.
 
         *Spec: messages.updateDialogFiltersOrder*
@@ -143,13 +140,9 @@ class FilterStore:
             await connection.execute(SQL_SET_ORDER, owner, payload["order"])
             return True
 
-        return await self._change(
-            owner, EventKind.DIALOG_FILTER_ORDER, payload, change, auth_key_id, session_id
-        )
+        return await self._change(owner, EventKind.DIALOG_FILTER_ORDER, payload, change, origin)
 
-    async def toggle_tags(
-        self, owner: int, enabled: bool, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def toggle_tags(self, owner: int, enabled: bool, *, origin: Origin = NOBODY) -> bool:
         """Sets whether chats are tagged with their filters. False when it was so already.
 
         *Spec: messages.toggleDialogFilterTags*
@@ -162,7 +155,7 @@ class FilterStore:
             return True
 
         payload = {"tags_enabled": enabled}
-        return await self._change(owner, EventKind.DIALOG_FILTERS, payload, change, auth_key_id, session_id)
+        return await self._change(owner, EventKind.DIALOG_FILTERS, payload, change, origin)
 
     async def _change(
         self,
@@ -170,8 +163,7 @@ class FilterStore:
         kind: EventKind,
         payload: dict[str, Any],
         change: Any,
-        auth_key_id: int,
-        session_id: int,
+        origin: Origin,
     ) -> bool:
         """Runs *change* under the lock with the order and the ids that stand there, and tells of it."""
 
@@ -180,16 +172,7 @@ class FilterStore:
             ids = [row["filter_id"] for row in await connection.fetch(SQL_FILTERS, owner)]
             if not await change(connection, settings["filter_order"], ids):
                 return False
-            writer.add(
-                NewEvent(
-                    owner,
-                    kind,
-                    int(self._clock.time()),
-                    payload=payload,
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
-                )
-            )
+            writer.add(NewEvent(owner, kind, int(self._clock.time()), payload=payload, origin=origin))
             return True
 
         return await self._events.transact([owner], body)

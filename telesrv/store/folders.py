@@ -10,6 +10,7 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.dialogs import ARCHIVE, MAIN
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import Event, EventKind, NewEvent
 from telesrv.store.dialog_pins import lock_places, pinned_event, read_places
@@ -33,9 +34,7 @@ class FolderStore:
         self._events = events
         self._clock = clock
 
-    async def edit(
-        self, owner: int, folders: Mapping[Peer, int], *, auth_key_id: int = 0, session_id: int = 0
-    ) -> list[Event]:
+    async def edit(self, owner: int, folders: Mapping[Peer, int], *, origin: Origin = NOBODY) -> list[Event]:
         """Moves chats and returns the events that tell of it; none when all stood where they were wanted.
 
         Peers without a chat are left out. A chat that was pinned in the folder it leaves is not any more: the
@@ -75,14 +74,13 @@ class FolderStore:
                             EventKind.FOLDER_PEERS,
                             date,
                             payload={"peers": listed},
-                            exclude_auth_key_id=auth_key_id,
-                            exclude_session_id=session_id,
+                            origin=origin,
                             pts_count=len(moved),
                         )
                     )
                 ]
                 for folder_id, order in left.items():
-                    new = pinned_event(owner, folder_id, order, date, auth_key_id, session_id)
+                    new = pinned_event(owner, folder_id, order, date, origin)
                     events.append(writer.add(new))
                 return events
 

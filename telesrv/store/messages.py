@@ -22,6 +22,7 @@ from telesrv.domain.messages import (
     SendRequest,
     SentMessage,
 )
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
 from telesrv.store.committer import Committer
@@ -212,8 +213,7 @@ class MessageStore:
         max_box_id: int,
         *,
         date: int,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> ReadOutcome:
         """Returns what reading a chat up to *max_box_id* (all of it when not positive) moved.
 
@@ -229,9 +229,7 @@ class MessageStore:
         *Spec: messages.readHistory*
         """
         await self._sends.settled(owner)
-        return await self._reads.commit(
-            owner, ReadRequest(owner, peer, max_box_id, date, auth_key_id, session_id)
-        )
+        return await self._reads.commit(owner, ReadRequest(owner, peer, max_box_id, date, origin))
 
     async def read_date(self, owner: int, peer: Peer, box_id: int) -> int | None:
         """Returns when the other side read the owner's message, None when it has not.

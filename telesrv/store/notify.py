@@ -26,6 +26,7 @@ from telesrv.domain.notify import (
     settings_from_json,
     settings_to_json,
 )
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.events import EventLog, EventWriter
@@ -122,8 +123,7 @@ class NotifyStore:
         target: NotifyTarget,
         settings: NotifySettings,
         *,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> bool:
         """Sets the settings, and tells the account's other sessions; False when they were these already."""
         if await self.get(owner, target) == settings:
@@ -136,12 +136,12 @@ class NotifyStore:
             else:
                 await conn.execute(SQL_SET, owner, *_key(target), settings_to_json(settings))
             payload = {"scope": int(target.scope), "settings": settings_to_json(settings)}
-            writer.add(self._event(owner, target.peer, payload, auth_key_id, session_id))
+            writer.add(self._event(owner, target.peer, payload, origin))
             return True
 
         return await self._events.transact([owner], body)
 
-    async def reset(self, owner: int, *, auth_key_id: int = 0, session_id: int = 0) -> bool:
+    async def reset(self, owner: int, *, origin: Origin = NOBODY) -> bool:
         """Gives everything its default again, and tells the other sessions; False when nothing was set."""
         if not await self._has_any(owner):
             return False
@@ -153,7 +153,7 @@ class NotifyStore:
                 id_ for scope, type_, id_ in named if scope == NotifyScope.PEER and type_ == PeerType.USER
             ]
             payload = {"reset": named, "user_ids": users}
-            writer.add(self._event(owner, None, payload, auth_key_id, session_id))
+            writer.add(self._event(owner, None, payload, origin))
 
         await self._events.transact([owner], body)
         return True
@@ -199,17 +199,9 @@ class NotifyStore:
                 return True
         return False
 
-    def _event(
-        self, owner: int, peer: Peer | None, payload: dict[str, Any], auth_key_id: int, session_id: int
-    ) -> NewEvent:
+    def _event(self, owner: int, peer: Peer | None, payload: dict[str, Any], origin: Origin) -> NewEvent:
         return NewEvent(
-            owner,
-            EventKind.NOTIFY_SETTINGS,
-            int(self._clock.time()),
-            peer,
-            payload=payload,
-            exclude_auth_key_id=auth_key_id,
-            exclude_session_id=session_id,
+            owner, EventKind.NOTIFY_SETTINGS, int(self._clock.time()), peer, payload=payload, origin=origin
         )
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.errors import MessageInvalid, NotModified
 from telesrv.domain.messages import MAX_CHANGED, MAX_PAGE, Affected, Changed, HistoryPage, SentMessage
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import COLUMNS, SQL_GET, box_from_row
@@ -77,8 +78,7 @@ class PinnedMessageStore:
         *,
         date: int,
         one_side: bool = False,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Changed:
         """Pins or unpins a message, for both sides unless *one_side* or the other side blocked the owner.
 
@@ -99,14 +99,12 @@ class PinnedMessageStore:
             raise NotModified
         both = not one_side and await self._reaches(owner, peer)
         told = pinned and not one_side and peer.id not in (owner, SERVICE_USER_ID)
-        changed = await self._set(owner, peer, rows, pinned, both, date, (auth_key_id, session_id), told=told)
+        changed = await self._set(owner, peer, rows, pinned, both, date, origin, told=told)
         if changed is None:
             raise NotModified
         return changed
 
-    async def unpin_all(
-        self, owner: int, peer: Peer, *, date: int, auth_key_id: int = 0, session_id: int = 0
-    ) -> Affected:
+    async def unpin_all(self, owner: int, peer: Peer, *, date: int, origin: Origin = NOBODY) -> Affected:
         """Unpins the newest 1,000 pinned messages of a chat, on both sides as `pin` does.
 
         Returns:
@@ -119,7 +117,7 @@ class PinnedMessageStore:
         changed = None
         if batch:
             both = await self._reaches(owner, peer)
-            changed = await self._set(owner, peer, batch, False, both, date, (auth_key_id, session_id))
+            changed = await self._set(owner, peer, batch, False, both, date, origin)
         affected = changed.affected if changed else Affected((await self._marks.walk(owner))[0], 0)
         return Affected(affected.pts, affected.pts_count, more=len(rows) > MAX_CHANGED)
 
@@ -172,7 +170,7 @@ class PinnedMessageStore:
         pinned: bool,
         both: bool,
         date: int,
-        session: tuple[int, int],
+        origin: Origin,
         *,
         told: bool = False,
     ) -> Changed | None:
@@ -203,8 +201,7 @@ class PinnedMessageStore:
                         date,
                         peer if own else Peer.user(owner),
                         payload={"box_ids": box_ids, "pinned": pinned},
-                        exclude_auth_key_id=session[0] if own else 0,
-                        exclude_session_id=session[1] if own else 0,
+                        origin=origin if own else NOBODY,
                         pts_count=len(box_ids),
                     )
                 )
@@ -223,7 +220,7 @@ class PinnedMessageStore:
                 return None
             action = Action(ActionKind.PIN_MESSAGE)
             return await add_service(
-                connection, writer, owner, reached, action, date=date, silent=True, session=session
+                connection, writer, owner, reached, action, date=date, silent=True, origin=origin
             )
 
         users = [side for side, _ in keys] + [side.owner for side in sides]

@@ -17,6 +17,7 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.privacy import AccountFlags
 from telesrv.domain.updates import EventKind, NewEvent
@@ -84,8 +85,7 @@ class ProfileStore:
         last_name: str | None = None,
         about: str | None = None,
         *,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> User:
         """Changes what is not None, and tells the account's other sessions; the same again changes nothing.
 
@@ -104,18 +104,14 @@ class ProfileStore:
         async def write(conn: Connection, old: User, new: User) -> None:
             await conn.execute(SQL_SET_PROFILE, user_id, new.first_name, new.last_name, new.about)
 
-        user, _ = await self._change(
-            user_id, EventKind.USER_CHANGED, changed, write, (auth_key_id, session_id)
-        )
+        user, _ = await self._change(user_id, EventKind.USER_CHANGED, changed, write, origin)
         return user
 
     async def username_free(self, username: str) -> bool:
         """Tells whether nobody has *username*; somebody may take it the next moment."""
         return await self._pool.fetchval(SQL_USERNAME, username_key(username)) is None
 
-    async def set_username(
-        self, user_id: int, username: str | None, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> User:
+    async def set_username(self, user_id: int, username: str | None, *, origin: Origin = NOBODY) -> User:
         """Gives the account *username* (None: none at all), and tells the account's other sessions.
 
         Raises:
@@ -139,19 +135,13 @@ class ProfileStore:
             if holder is not None and holder != user_id:
                 raise UsernameOccupied
         user, changed = await self._change(
-            user_id,
-            EventKind.USER_CHANGED,
-            lambda user: replace(user, username=username),
-            write,
-            (auth_key_id, session_id),
+            user_id, EventKind.USER_CHANGED, lambda user: replace(user, username=username), write, origin
         )
         if not changed:
             raise UsernameNotModified
         return user
 
-    async def set_birthday(
-        self, user_id: int, birthday: Birthday | None, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def set_birthday(self, user_id: int, birthday: Birthday | None, *, origin: Origin = NOBODY) -> bool:
         """Sets the birthday, None for no longer telling it; False when it was this already.
 
         Raises:
@@ -163,17 +153,11 @@ class ProfileStore:
             await conn.execute(SQL_SET_BIRTHDAY, user_id, day.day, day.month, day.year)
 
         _, changed = await self._change(
-            user_id,
-            EventKind.USER_CHANGED,
-            lambda user: replace(user, birthday=birthday),
-            write,
-            (auth_key_id, session_id),
+            user_id, EventKind.USER_CHANGED, lambda user: replace(user, birthday=birthday), write, origin
         )
         return changed
 
-    async def change_phone(
-        self, user_id: int, phone: str, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def change_phone(self, user_id: int, phone: str, *, origin: Origin = NOBODY) -> bool:
         """Gives the account another phone number (digits only) and frees the old one.
 
         Returns:
@@ -192,11 +176,7 @@ class ProfileStore:
         if await self._pool.fetchval(SQL_PHONE, phone) not in (None, user_id):
             raise PhoneOccupied
         _, changed = await self._change(
-            user_id,
-            EventKind.PHONE_CHANGED,
-            lambda user: replace(user, phone=phone),
-            write,
-            (auth_key_id, session_id),
+            user_id, EventKind.PHONE_CHANGED, lambda user: replace(user, phone=phone), write, origin
         )
         return changed
 
@@ -214,13 +194,13 @@ class ProfileStore:
         kind: EventKind,
         changed: _Changed,
         write: _Write,
-        session: tuple[int, int],
+        origin: Origin,
     ) -> tuple[User, bool]:
         """Returns the account as *changed* makes it, and whether that is another one than before.
 
         Args:
             write: is given the locked account as it was and as it is to be; not called when it is the same.
-            session: the auth_key_id and session_id that are not told.
+            origin: the session that is not told.
         """
         current = await self._users.get(user_id)
         if current is None or current.deleted:
@@ -239,17 +219,7 @@ class ProfileStore:
             if new == old:
                 return old, False
             await write(conn, old, new)
-            auth_key_id, session_id = session
-            writer.add(
-                NewEvent(
-                    user_id,
-                    kind,
-                    date,
-                    peer,
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
-                )
-            )
+            writer.add(NewEvent(user_id, kind, date, peer, origin=origin))
             for other in others:
                 writer.add(NewEvent(other, kind, date, peer))
             return new, True

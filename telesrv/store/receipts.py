@@ -193,22 +193,14 @@ class _Batch:
                         request.peer,
                         target,
                         payload={"still_unread_count": unread[chat]},
-                        exclude_auth_key_id=request.auth_key_id,
-                        exclude_session_id=request.session_id,
+                        origin=request.origin,
                     )
                 )
                 moved[chat] = ReadOutcome(event.pts, 1)
             if chat in cleared:
                 request = self.marked[chat]
                 event = writer.add(
-                    unread_mark_event(
-                        request.owner,
-                        request.peer,
-                        False,
-                        request.date,
-                        request.auth_key_id,
-                        request.session_id,
-                    )
+                    unread_mark_event(request.owner, request.peer, False, request.date, request.origin)
                 )
                 moved[chat] = ReadOutcome(event.pts, 2 if chat in unread else 1)
         for chat in outbox_moved:

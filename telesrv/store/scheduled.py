@@ -25,6 +25,7 @@ from telesrv.domain.errors import (
     Unavailable,
 )
 from telesrv.domain.messages import Entity, SendRequest
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.scheduled import (
     MAX_PER_CHAT,
@@ -206,8 +207,7 @@ class ScheduledStore:
         entities: tuple[Entity, ...],
         schedule_date: int | None,
         date: int,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Scheduled:
         """Gives a message that waits another text, another time, or both.
 
@@ -238,7 +238,7 @@ class ScheduledStore:
             if row is None:
                 raise MessageInvalid
             message = message_from_row(row)
-            return Scheduled(message, writer.add(shown_event(message, date, auth_key_id, session_id)))
+            return Scheduled(message, writer.add(shown_event(message, date, origin)))
 
         if not 0 < scheduled_id <= MAX_ID:
             raise MessageInvalid
@@ -256,8 +256,7 @@ class ScheduledStore:
         scheduled_ids: Iterable[int],
         *,
         date: int,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> tuple[Sequence[int], Event | None]:
         """Takes messages off the list, but for those on their way; returns which, and what it was logged as.
 
@@ -274,15 +273,7 @@ class ScheduledStore:
             if not gone:
                 return [], None
             return gone, writer.add(
-                NewEvent(
-                    owner,
-                    EventKind.SCHEDULED_DELETED,
-                    date,
-                    peer,
-                    payload={"ids": gone},
-                    exclude_auth_key_id=auth_key_id,
-                    exclude_session_id=session_id,
-                )
+                NewEvent(owner, EventKind.SCHEDULED_DELETED, date, peer, payload={"ids": gone}, origin=origin)
             )
 
         waiting = await self.waiting(owner, peer, wanted) if wanted else []
@@ -360,7 +351,7 @@ class ScheduledStore:
             reply_to=reply_to,
             fwd=request.fwd,
         )
-        event = writer.add(shown_event(message, request.date, request.auth_key_id, request.session_id))
+        event = writer.add(shown_event(message, request.date, request.origin))
         if draft_pts is not None:
             await end_drafts(connection, writer, owner, [(peer, draft_pts)], request.date)
         return Scheduled(message, event)

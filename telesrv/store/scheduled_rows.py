@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from telesrv.domain.origin import Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.scheduled import ScheduledMessage
 from telesrv.domain.updates import Event, EventKind, NewEvent
@@ -65,7 +66,7 @@ def scheduled_from_event(event: Event) -> ScheduledMessage:
     )
 
 
-def shown_event(message: ScheduledMessage, date: int, auth_key_id: int, session_id: int) -> NewEvent:
+def shown_event(message: ScheduledMessage, date: int, origin: Origin) -> NewEvent:
     """Returns the event that shows a message that waits, as it stands now."""
     return NewEvent(
         message.owner_user_id,
@@ -74,8 +75,7 @@ def shown_event(message: ScheduledMessage, date: int, auth_key_id: int, session_
         message.peer,
         message.scheduled_id,
         payload=scheduled_to_json(message),
-        exclude_auth_key_id=auth_key_id,
-        exclude_session_id=session_id,
+        origin=origin,
     )
 
 

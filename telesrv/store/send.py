@@ -30,6 +30,7 @@ from telesrv.domain.errors import (
     Unavailable,
 )
 from telesrv.domain.messages import SendRequest, SentMessage
+from telesrv.domain.origin import NOBODY
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.privacy import AccountFlags
 from telesrv.domain.updates import bucket_of
@@ -202,7 +203,7 @@ class BatchWriter:
         """
         events = [*await bring_back(connection, moves.back), *await receive(connection, moves.away)]
         await self._events.in_order(connection, events)
-        await self._events.insert(connection, [(event, 0, 0) for event in events])
+        await self._events.insert(connection, [(event, NOBODY) for event in events])
 
     async def _judge(self, requests: Sequence[SendRequest]) -> tuple[dict[int, Outcome], dict[int, Verdict]]:
         """Returns the outcomes known already, and the verdicts on the rest, both by place."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from telesrv.domain.actions import Action
 from telesrv.domain.messages import MessageBox, ReplyTo, SentMessage
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import action_to_json
@@ -86,14 +87,14 @@ async def add_service(
     *,
     date: int,
     silent: bool = False,
-    session: tuple[int, int] = (0, 0),
+    origin: Origin = NOBODY,
 ) -> SentMessage | None:
     """Writes a service message in the caller's transaction, with a pts and a box_id of each side's.
 
     Args:
         author: who did it.
         sides: of one chat, one or both.
-        session: the author's, which is not told of it since it knows.
+        origin: the author's session, which is not told of it since it knows.
     Returns:
         The author's copy, if the author is told.
     Raises:
@@ -113,8 +114,7 @@ async def add_service(
                 date,
                 peer,
                 box_ids[side.owner],
-                exclude_auth_key_id=session[0] if own else 0,
-                exclude_session_id=session[1] if own else 0,
+                origin=origin if own else NOBODY,
             )
         )
         boxes.append(

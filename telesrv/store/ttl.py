@@ -24,6 +24,7 @@ from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.dialogs import ARCHIVE
 from telesrv.domain.errors import NotModified
 from telesrv.domain.messages import MAX_CHANGED, Affected, Changed
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.ttl import check_period
 from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, NewEvent, bucket_of
@@ -136,8 +137,7 @@ class TtlStore:
         *,
         date: int,
         by_default: bool = False,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Changed:
         """Has new messages of a chat deleted after *period_s*, on both sides; 0: they are kept.
 
@@ -186,8 +186,7 @@ class TtlStore:
                         date,
                         Peer.user(other),
                         payload={"period_s": period_s},
-                        exclude_auth_key_id=auth_key_id if own else 0,
-                        exclude_session_id=session_id if own else 0,
+                        origin=origin if own else NOBODY,
                     )
                 )
                 if own:
@@ -195,8 +194,7 @@ class TtlStore:
             sides = [Told(side, other, ttl_s=period_s) for side, other in told if side in changed]
             if not sides:
                 return Changed(affected)
-            session = (auth_key_id, session_id)
-            sent = await add_service(connection, writer, owner, sides, action, date=date, session=session)
+            sent = await add_service(connection, writer, owner, sides, action, date=date, origin=origin)
             new = {side: 1 for side in arriving if side[0] in changed}
             for (side, other), muted in (await put_away(connection, new)).items():
                 peer, moved = Peer.user(other), move_of(other, ARCHIVE)

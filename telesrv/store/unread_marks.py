@@ -9,6 +9,7 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import DialogMissing
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import peer_of
@@ -42,9 +43,7 @@ class UnreadMarkStore:
         self._events = events
         self._clock = clock
 
-    async def mark(
-        self, owner: int, peer: Peer, unread: bool, *, auth_key_id: int = 0, session_id: int = 0
-    ) -> bool:
+    async def mark(self, owner: int, peer: Peer, unread: bool, *, origin: Origin = NOBODY) -> bool:
         """Sets the mark or takes it off. False when it was so already.
 
         Raises:
@@ -59,9 +58,7 @@ class UnreadMarkStore:
         async def body(connection: Connection, writer: EventWriter) -> bool:
             if await connection.fetchval(SQL_SET_MARK, owner, peer.type, peer.id, unread) is None:
                 return False
-            writer.add(
-                unread_mark_event(owner, peer, unread, int(self._clock.time()), auth_key_id, session_id)
-            )
+            writer.add(unread_mark_event(owner, peer, unread, int(self._clock.time()), origin))
             return True
 
         return await self._events.transact([owner], body)
@@ -75,16 +72,8 @@ class UnreadMarkStore:
         return [peer_of(row["peer_type"], row["peer_id"]) for row in rows]
 
 
-def unread_mark_event(
-    owner: int, peer: Peer, unread: bool, date: int, auth_key_id: int, session_id: int
-) -> NewEvent:
+def unread_mark_event(owner: int, peer: Peer, unread: bool, date: int, origin: Origin) -> NewEvent:
     """Returns the event that tells of a mark."""
     return NewEvent(
-        owner,
-        EventKind.DIALOG_UNREAD_MARK,
-        date,
-        peer,
-        payload={"unread": unread},
-        exclude_auth_key_id=auth_key_id,
-        exclude_session_id=session_id,
+        owner, EventKind.DIALOG_UNREAD_MARK, date, peer, payload={"unread": unread}, origin=origin
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.messages import MAX_PAGE, MessageBox
+from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, Peer
 from telesrv.domain.updates import (
     SHOWS_BOX,
@@ -143,10 +144,10 @@ class UpdateStore:
         # In this order: what is in the log now and not owed a moment later was delivered.
         heads = await self._marks.walk_all(user_ids)
         users = sorted(heads)
-        owed: dict[int, dict[tuple[int, int], list[int]]] = {}
+        owed: dict[int, dict[Origin, list[int]]] = {}
         for row in await self._pool.fetch(SQL_OWED, [bucket_of(user_id) for user_id in users], users):
-            excluded = (row["exclude_auth_key_id"], row["exclude_session_id"])
-            owed.setdefault(row["target_user_id"], {})[excluded] = row["owed"]
+            origin = Origin(row["exclude_auth_key_id"], row["exclude_session_id"])
+            owed.setdefault(row["target_user_id"], {})[origin] = row["owed"]
         return {user_id: Pushed.of(head, owed.get(user_id, {})) for user_id, head in heads.items()}
 
     async def missed(self, user_id: int, pts: int, most: int = MAX_PAGE) -> list[OutboxItem] | None:
@@ -180,25 +181,15 @@ class UpdateStore:
         box_id: int = 0,
         payload: Mapping[str, Any] | None = None,
         date: int,
-        auth_key_id: int = 0,
-        session_id: int = 0,
+        origin: Origin = NOBODY,
     ) -> Event:
-        """Returns the event after it and its outbox row were committed; the given session is not told.
+        """Returns the event after it and its outbox row were committed; its origin is not told.
 
         Raises:
             Unavailable: a server is away; the outcome may be unknown.
         """
         return await self._events.append(
-            NewEvent(
-                user_id,
-                kind,
-                date,
-                peer,
-                box_id,
-                payload=payload,
-                exclude_auth_key_id=auth_key_id,
-                exclude_session_id=session_id,
-            )
+            NewEvent(user_id, kind, date, peer, box_id, payload=payload, origin=origin)
         )
 
     async def device_state(self, auth_key_id: int, user_id: int) -> DeviceState | None:

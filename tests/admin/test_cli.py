@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from telesrv.clock import SystemClock
+from telesrv.domain.origin import NOBODY
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import DeviceState, Event, EventKind
 from telesrv.domain.users import AuthKeyRecord, ClientInfo, User
@@ -116,7 +117,7 @@ async def test_repair_leaves_what_covers_several_pts(cli: Cli, store: Store) -> 
     anna, _ = await anna_and_boris(store)
     async with store.pool.transaction() as connection:
         event = Event(anna.user_id, 6, 3, EventKind.READ_INBOX, 1, Peer.user(1), 1)
-        await store.events.insert(connection, [(event, 0, 0)])
+        await store.events.insert(connection, [(event, NOBODY)])
     found = (await cli("pts", "check", "--json")).json
     assert found["gaps"] == [{"user_id": anna.user_id, "from_pts": 2, "to_pts": 3}]
     assert (await cli("pts", "repair", "--yes", "--settle", "0")).code == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from telesrv.domain.origin import NOBODY
 from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
@@ -100,7 +101,7 @@ async def test_a_sender_that_died_in_between_is_made_up_for(server: Server) -> N
     await server.store.pool.execute("UPDATE scheduled_messages SET leased_until_ms = $1", (AT + 60) * 1000)
     [leased, waiting] = await server.store.scheduled.waiting(ada.user_id, Peer.user(bob.user_id))
     assert (leased.text, waiting.text) == ("leased", "sent")
-    await server.store.due._send(waiting, (0, 0))
+    await server.store.due._send(waiting, NOBODY)
     server.clock.advance(630)
     assert await server.store.due.dispatch() == 0
     edit = functions.messages.EditMessage(

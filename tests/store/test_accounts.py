@@ -9,6 +9,7 @@ import pytest
 
 from telesrv.clock import FakeClock
 from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
+from telesrv.domain.origin import Origin
 from telesrv.domain.peers import SERVICE_USER_ID
 from telesrv.domain.updates import EventKind
 from telesrv.domain.users import Authorization, ClientInfo, User
@@ -61,7 +62,7 @@ async def test_the_service_account_is_there_and_nobody_logs_in_to_it(store: Stor
 
 async def test_a_profile_change_is_told_to_the_other_sessions(store: Store) -> None:
     user = await store.accounts.sign_up("15550001", "Ann", "Lee")
-    changed = await store.profiles.update(user.user_id, first_name="Anna", auth_key_id=-7, session_id=9)
+    changed = await store.profiles.update(user.user_id, first_name="Anna", origin=Origin(-7, 9))
     assert (changed.first_name, changed.last_name) == ("Anna", "Lee")
     assert await store.users.get(user.user_id) == changed
     assert (await log(store, user.user_id))[1:] == [(2, EventKind.USER_CHANGED, None)]

@@ -10,6 +10,7 @@ from telesrv.clock import FakeClock
 from telesrv.domain.contacts import LOOKUPS_PER_DAY, MAX_IMPORT
 from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.messages import Entity
+from telesrv.domain.origin import Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.privacy import PrivacyKey, Rule, RuleKind
 from telesrv.domain.updates import EventKind
@@ -45,8 +46,7 @@ async def test_import_adds_those_who_have_an_account(store: Store) -> None:
             PhoneContact(12, "not a number", "Bad", ""),
             PhoneContact(13, "15550000", "Myself", ""),
         ],
-        auth_key_id=-4,
-        session_id=6,
+        origin=Origin(-4, 6),
     )
     assert outcome == ImportOutcome(((bob, 10),))
     assert await store.contacts.list(ann) == [Contact(ann, bob, "Bobby", "B", "15550001")]
@@ -213,7 +213,7 @@ async def test_search_finds_contacts_by_name_and_others_by_username(store: Store
 async def test_blocks_are_the_owners_and_told_once(store: Store, clock: FakeClock) -> None:
     ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
     first = int(clock.time())
-    assert await store.blocks.block(ann, Peer.user(bob), auth_key_id=3, session_id=4)
+    assert await store.blocks.block(ann, Peer.user(bob), origin=Origin(3, 4))
     assert not await store.blocks.block(ann, Peer.user(bob))
     assert await store.blocks.has(ann, Peer.user(bob))
     assert not await store.blocks.has(bob, Peer.user(ann))
@@ -287,7 +287,7 @@ async def test_a_note_is_the_owners_and_goes_with_the_entry(store: Store) -> Non
     await store.contacts.add(ann, bob, "Bob", "", note="tall", note_entities=[Entity("bold", 0, 4)])
     await store.contacts.set_note(ann, bob, "tall", [Entity("bold", 0, 4)])
     assert await log(store, ann) == before
-    await store.contacts.set_note(ann, bob, "small", auth_key_id=3, session_id=4)
+    await store.contacts.set_note(ann, bob, "small", origin=Origin(3, 4))
     assert (await store.contacts.list(ann))[0].note == "small"
     assert [entry.note for entry in await store.contacts.list(bob)] == [""]
     await store.contacts.add(ann, bob, "Bobby", "")

@@ -9,6 +9,7 @@ import pytest
 
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict, ReplyInvalid, Unavailable
 from telesrv.domain.messages import Entity, MessageBox
+from telesrv.domain.origin import Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.updates import EventKind
 from telesrv.store import Store
@@ -34,7 +35,7 @@ async def users(store: Store) -> None:
 
 async def test_one_message_is_a_cluster_of_nine_rows(store: Store) -> None:
     sent = await send(
-        store, ANNA, BORIS, "hi", entities=(Entity("bold", 0, 2),), auth_key_id=5, session_id=6, random_id=77
+        store, ANNA, BORIS, "hi", entities=(Entity("bold", 0, 2),), origin=Origin(5, 6), random_id=77
     )
     assert sent.box == MessageBox(
         owner_user_id=ANNA,
@@ -210,7 +211,7 @@ async def test_a_senders_messages_keep_their_order(store: Store) -> None:
 async def test_reading_moves_both_marks_once(store: Store) -> None:
     sent = await send_many(store, ANNA, BORIS, 3)
     await send(store, BORIS, ANNA)
-    outcome = await store.messages.read(BORIS, Peer.user(ANNA), 2, date=DATE + 5, auth_key_id=7, session_id=8)
+    outcome = await store.messages.read(BORIS, Peer.user(ANNA), 2, date=DATE + 5, origin=Origin(7, 8))
     assert (outcome.pts, outcome.pts_count) == (5, 1)
     mine = (await store.dialogs.for_peers(BORIS, [Peer.user(ANNA)])).dialogs[0]
     assert (mine.read_inbox_max_id, mine.unread_count) == (2, 1)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from telesrv.clock import FakeClock
+from telesrv.domain.origin import Origin
 from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, OutboxRow, bucket_of
 from telesrv.store import Store, StoreConfig
 from telesrv.store.ids import Want
@@ -381,7 +382,7 @@ async def test_commits_wake_the_buckets_they_wrote(store: Store) -> None:
 
 async def test_exclusions_reach_the_claimant(store: Store) -> None:
     await store.updates.append(
-        ANNA, EventKind.CONTACTS_RESET, payload={"user_ids": [1]}, date=DATE, auth_key_id=-5, session_id=2**62
+        ANNA, EventKind.CONTACTS_RESET, payload={"user_ids": [1]}, date=DATE, origin=Origin(-5, 2**62)
     )
     [item] = await claim_all(store)
     assert (item.row.exclude_auth_key_id, item.row.exclude_session_id) == (-5, 2**62)

@@ -25,9 +25,8 @@ async def delete_messages(ctx: Context, request: functions.messages.DeleteMessag
     """
     if len(request.id) > MAX_CHANGED:
         raise bad_request("LIMIT_INVALID")
-    key, session = ctx.session
     affected = await ctx.store.deletes.delete(
-        ctx.user_id, request.id, revoke=request.revoke, date=ctx.now(), auth_key_id=key, session_id=session
+        ctx.user_id, request.id, revoke=request.revoke, date=ctx.now(), origin=ctx.origin
     )
     return affected_messages(affected)
 
@@ -44,7 +43,6 @@ async def delete_history(ctx: Context, request: functions.messages.DeleteHistory
     *Spec: messages.deleteHistory*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    key, session = ctx.session
     affected = await ctx.store.deletes.delete_history(
         ctx.user_id,
         peer,
@@ -52,8 +50,7 @@ async def delete_history(ctx: Context, request: functions.messages.DeleteHistory
         just_clear=request.just_clear,
         revoke=request.revoke,
         date=ctx.now(),
-        auth_key_id=key,
-        session_id=session,
+        origin=ctx.origin,
     )
     return affected_history(affected)
 
@@ -69,10 +66,7 @@ async def read_message_contents(ctx: Context, request: functions.messages.ReadMe
     """
     if len(request.id) > MAX_CHANGED:
         raise bad_request("LIMIT_INVALID")
-    key, session = ctx.session
-    affected = await ctx.store.contents.read(
-        ctx.user_id, request.id, date=ctx.now(), auth_key_id=key, session_id=session
-    )
+    affected = await ctx.store.contents.read(ctx.user_id, request.id, date=ctx.now(), origin=ctx.origin)
     return affected_messages(affected)
 
 

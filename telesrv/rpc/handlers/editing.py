@@ -47,7 +47,6 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
         return await edit_scheduled(ctx, request, peer, formatted)
     if formatted is None:
         raise bad_request("MESSAGE_NOT_MODIFIED")
-    key, session = ctx.session
     edited = await ctx.store.edits.edit(
         ctx.user_id,
         peer,
@@ -55,8 +54,7 @@ async def edit_message(ctx: Context, request: functions.messages.EditMessage) ->
         formatted.text,
         formatted.entities,
         date=ctx.now(),
-        auth_key_id=key,
-        session_id=session,
+        origin=ctx.origin,
     )
     return await _edited_to_tl(ctx, edited)
 

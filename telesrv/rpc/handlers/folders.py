@@ -41,10 +41,7 @@ async def edit_peer_folders(ctx: Context, request: functions.folders.EditPeerFol
         if named.folder_id not in (MAIN, ARCHIVE):
             raise bad_request("FOLDER_ID_INVALID")
         folders[peer_of(named.peer, ctx.user_id, ctx.secret)] = named.folder_id
-    auth_key_id, session_id = ctx.session
-    events = await ctx.store.folders.edit(
-        ctx.user_id, folders, auth_key_id=auth_key_id, session_id=session_id
-    )
+    events = await ctx.store.folders.edit(ctx.user_id, folders, origin=ctx.origin)
     updates: list[types.TypeUpdate] = []
     shown: set[int] = set()
     for event in events:

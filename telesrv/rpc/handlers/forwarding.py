@@ -94,12 +94,12 @@ async def _requests(
     ctx: Context, request: functions.messages.ForwardMessages, source: Peer, target: Peer
 ) -> list[SendRequest]:
     """Returns what is to be sent; of what was sent before and is gone since only what names it counts."""
-    key, session = ctx.session
     usable = [box_id for box_id in request.id if 0 < box_id <= MAX_ID]
     boxes = await ctx.store.messages.get(ctx.user_id, usable)
     boxes = {box_id: box for box_id, box in boxes.items() if box.peer == source and box.action is None}
+    origin = ctx.origin
     digests = {
-        random_id: forward_digest(key, source, box_id, target, drop_author=request.drop_author)
+        random_id: forward_digest(origin.auth_key_id, source, box_id, target, drop_author=request.drop_author)
         for random_id, box_id in zip(request.random_id, request.id, strict=True)
     }
     if len(boxes) < len(set(request.id)):
@@ -124,8 +124,7 @@ async def _requests(
             date=ctx.now(),
             silent=request.silent,
             noforwards=request.noforwards,
-            auth_key_id=key,
-            session_id=session,
+            origin=origin,
             digest=digests[random_id],
             fwd=forward_header(box, views.get(box.from_user_id), target) if shown and box else None,
         )

@@ -59,7 +59,6 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
     at = send_time(ctx, request.schedule_date)
     await count(ctx, "messages:send")
     reply_to = await _reply_to(ctx, request.reply_to, peer)
-    caller = ctx.caller
     message = SendRequest(
         sender_user_id=ctx.user_id,
         peer=peer,
@@ -70,9 +69,8 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
         silent=request.silent,
         noforwards=request.noforwards,
         reply_to=reply_to,
-        auth_key_id=caller.auth_key_id,
-        session_id=caller.session_id,
-        digest=message_digest(caller.auth_key_id, peer, formatted, reply_to),
+        origin=ctx.origin,
+        digest=message_digest(ctx.caller.auth_key_id, peer, formatted, reply_to),
         clear_draft=request.clear_draft,
     )
     try:
@@ -224,8 +222,7 @@ async def read_history(ctx: Context, request: functions.messages.ReadHistory) ->
         peer,
         request.max_id if request.max_id > 0 else MAX_ID,
         date=ctx.now(),
-        auth_key_id=ctx.caller.auth_key_id,
-        session_id=ctx.caller.session_id,
+        origin=ctx.origin,
     )
     return types.messages.AffectedMessages(pts=outcome.pts, pts_count=outcome.pts_count)
 

@@ -26,7 +26,6 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
     *Spec: messages.updatePinnedMessage*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    key, session = ctx.session
     pinned = not request.unpin
     changed = await ctx.store.pinned_messages.pin(
         ctx.user_id,
@@ -35,8 +34,7 @@ async def update_pinned_message(ctx: Context, request: functions.messages.Update
         pinned,
         one_side=request.pm_oneside,
         date=ctx.now(),
-        auth_key_id=key,
-        session_id=session,
+        origin=ctx.origin,
     )
     update = types.UpdatePinnedMessages(
         pinned=pinned,
@@ -58,9 +56,6 @@ async def unpin_all_messages(ctx: Context, request: functions.messages.UnpinAllM
     *Spec: messages.unpinAllMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    key, session = ctx.session
     return affected_history(
-        await ctx.store.pinned_messages.unpin_all(
-            ctx.user_id, peer, date=ctx.now(), auth_key_id=key, session_id=session
-        )
+        await ctx.store.pinned_messages.unpin_all(ctx.user_id, peer, date=ctx.now(), origin=ctx.origin)
     )

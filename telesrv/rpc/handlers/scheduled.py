@@ -99,7 +99,6 @@ async def edit_scheduled(
     *Spec: messages.editMessage*
     """
     at = send_time(ctx, request.schedule_date)
-    key, session = ctx.session
     edited = await ctx.store.scheduled.edit(
         ctx.user_id,
         peer,
@@ -108,8 +107,7 @@ async def edit_scheduled(
         entities=() if formatted is None else formatted.entities,
         schedule_date=at or ctx.now(),
         date=ctx.now(),
-        auth_key_id=key,
-        session_id=session,
+        origin=ctx.origin,
     )
     return await _updates(ctx, [edited], [])
 
@@ -178,10 +176,7 @@ async def send_scheduled_messages(ctx: Context, request: functions.messages.Send
     *Spec: messages.sendScheduledMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    key, session = ctx.session
-    dispatched = await ctx.store.due.send(
-        ctx.user_id, peer, _ids(request.id), auth_key_id=key, session_id=session
-    )
+    dispatched = await ctx.store.due.send(ctx.user_id, peer, _ids(request.id), origin=ctx.origin)
     if not dispatched:
         raise bad_request("MESSAGE_ID_INVALID")
     updates: list[types.TypeUpdate] = []
@@ -216,9 +211,8 @@ async def delete_scheduled_messages(
     *Spec: messages.deleteScheduledMessages*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    key, session = ctx.session
     gone, event = await ctx.store.scheduled.delete(
-        ctx.user_id, peer, _ids(request.id), date=ctx.now(), auth_key_id=key, session_id=session
+        ctx.user_id, peer, _ids(request.id), date=ctx.now(), origin=ctx.origin
     )
     updates: list[types.TypeUpdate] = []
     if gone:

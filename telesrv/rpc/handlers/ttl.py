@@ -24,10 +24,7 @@ async def set_history_ttl(ctx: Context, request: functions.messages.SetHistoryTT
     *Spec: messages.setHistoryTTL*
     """
     peer = peer_of(request.peer, ctx.user_id, ctx.secret)
-    key, session = ctx.session
-    changed = await ctx.store.ttl.set(
-        ctx.user_id, peer, request.period, date=ctx.now(), auth_key_id=key, session_id=session
-    )
+    changed = await ctx.store.ttl.set(ctx.user_id, peer, request.period, date=ctx.now(), origin=ctx.origin)
     affected = changed.affected
     updates: list[types.TypeUpdate] = [
         types.UpdatePeerHistoryTTL(peer=peer_to_tl(peer), ttl_period=request.period or None)
