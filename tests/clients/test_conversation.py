@@ -129,5 +129,6 @@ async def test_pyrogram_family_speaks_every_framing_it_knows(
 ) -> None:
     device = await pyrogram_like(environment, framing)
     user_id = await device.log_in(new_phone(), "Framed")
-    message_id = await device.send(user_id, "a note to self")
-    assert (await device.history(user_id))[str(message_id)]["text"] == "a note to self"
+    for chat in (user_id, "me"):
+        message_id = await device.send(chat, "a note to self")
+        assert (await device.history(user_id))[str(message_id)]["text"] == "a note to self"

@@ -133,9 +133,14 @@ async def test_a_blocked_sender_sees_nothing_of_it(server: Server) -> None:
 
 async def test_saved_messages_have_one_copy(server: Server) -> None:
     ada = await server.account()
-    for peer in (types.InputPeerSelf(), ada.peer(ada)):
-        await ada.send(peer, "note")
+    short = await ada.send(ada.peer(ada), "note")
+    whole = await ada.send(types.InputPeerSelf(), "note")
+    assert isinstance(whole, types.Updates)
+    named, new = whole.updates
+    assert (named.id, new.message.message, new.pts_count) == (new.message.id, "note", 1)
+    assert [user.id for user in whole.users] == [ada.user_id]
     page = await ada.history(types.InputPeerSelf())
+    assert [message.id for message in page.messages] == [named.id, short.id]
     assert [message.peer_id.user_id for message in page.messages] == [ada.user_id] * 2
     [dialog] = (await ada.dialogs()).dialogs
     assert dialog.unread_count == 0
@@ -442,9 +447,9 @@ async def test_edits_are_bounded_as_sends_are(postgres_dsn: str, redis_url: str,
         ada = await server.account()
         sent = await ada.call(functions.messages.SendMessage(peer=SELF, message="0", random_id=1))
         for text in ("1", "2"):
-            await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.id, message=text))
+            await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.updates[0].id, message=text))
         with pytest.raises(Refused, match=r"420 FLOOD_WAIT_\d+$"):
-            await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.id, message="3"))
+            await ada.call(functions.messages.EditMessage(peer=SELF, id=sent.updates[0].id, message="3"))
 
 
 async def test_histories_are_in_one_range(server: Server) -> None:

@@ -29,7 +29,7 @@ from telesrv.rpc.convert.peers import peer_of
 from telesrv.rpc.errors import FORBIDDEN, RpcError, bad_request
 from telesrv.rpc.handlers.scheduled import schedule_all, scheduled_before, send_time
 from telesrv.rpc.registry import handler
-from telesrv.rpc.views import users_to_tl
+from telesrv.rpc.views import updates_to_tl, users_to_tl
 from telesrv.tl import functions, types
 
 TYPING_PER_MINUTE: Final = 240
@@ -85,7 +85,14 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
             raise
         return await scheduled_before(ctx, [message])
     await show_active(ctx.store, ctx.sessions, ctx.user_id, ctx.now())
-    return sent_to_tl(sent)
+    if not isinstance(request.peer, types.InputPeerSelf):
+        return sent_to_tl(sent)
+    # A short answer names no chat: for that of inputPeerSelf pyrogram and kurigram look in vain, and fail.
+    updates: list[types.TypeUpdate] = [
+        types.UpdateMessageID(id=sent.box.box_id, random_id=request.random_id),
+        types.UpdateNewMessage(message=message_to_tl(sent.box), pts=sent.pts, pts_count=sent.pts_count),
+    ]
+    return await updates_to_tl(ctx, updates, user_ids_of([sent.box]))
 
 
 async def _reply_to(ctx: Context, reply: types.TypeInputReplyTo | None, peer: Peer) -> ReplyTo | None:

@@ -108,7 +108,7 @@ class PyrogramPeer:
         answer = await self.client.invoke(raw.functions.contacts.ImportContacts(contacts=[contact]))
         return answer.imported[0].user_id
 
-    async def send(self, user_id: int, text: str, reply_to: int | None = None) -> int:
+    async def send(self, user_id: int | str, text: str, reply_to: int | None = None) -> int:
         options: dict[str, Any] = {}
         if reply_to is not None:
             if hasattr(pyrogram.types, "ReplyParameters"):
