@@ -53,12 +53,15 @@ LEFT JOIN dialogs d ON d.owner_user_id = q.owner AND d.peer_type = 1 AND d.peer_
 LEFT JOIN contacts c ON c.owner_user_id = q.owner AND c.contact_user_id = q.peer_id AND c.listed
 WHERE d.owner_user_id IS NULL AND c.owner_user_id IS NULL
 """
-# Moves private chats to the archive that have no more messages than were written now; others are missing.
+# Moves private chats to the archive that have no more messages than were written now, and whose other side is
+# no contact by now; others are missing.
 SQL_PUT_AWAY: Final = """
 UPDATE dialogs d SET folder_id = 1
 FROM unnest($1::bigint[], $2::bigint[], $3::int[]) AS q(owner, peer_id, messages)
 WHERE d.owner_user_id = q.owner AND d.peer_type = 1 AND d.peer_id = q.peer_id AND d.folder_id = 0
-    AND d.message_count = q.messages
+    AND d.message_count = q.messages AND NOT EXISTS (
+        SELECT 1 FROM contacts c
+        WHERE c.owner_user_id = q.owner AND c.contact_user_id = q.peer_id AND c.listed)
 RETURNING d.owner_user_id, d.peer_id
 """
 # Mutes private chats; answers with the settings that they have then.

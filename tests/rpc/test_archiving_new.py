@@ -15,10 +15,12 @@ from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.updates import EventKind
 from telesrv.domain.users import ClientInfo
 from telesrv.store.archive import SQL_ARRIVING, SQL_MUTE, SQL_PUT_AWAY
+from telesrv.store.send import BatchWriter
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Server, fresh, running, same
 from tests.rpc.test_unarchiving import archive, folder, keep, kinds, mute
 from tests.rpc.worlds import Pair
+from tests.store.world import request
 
 f = functions
 TOGETHER = """
@@ -213,6 +215,20 @@ async def test_many_messages_of_many_strangers_at_once_say_it_once_each(
     await replica.catch_up(bob)
     same(replica, await fresh(bob, [*strangers, bob]))
     assert (await server.store.gaps.find())[1] == []
+
+
+async def test_who_becomes_a_contact_while_the_message_is_under_way_is_no_stranger(server: Server) -> None:
+    pair, store = await Pair.of(server), server.store
+    await wants_archive(pair.bob)
+    writer = BatchWriter(store.pool, store.ids, store.events, server.clock, store.config.wait_s)
+    prepared = await writer.prepare([request(pair.ada.user_id, pair.bob.user_id)])
+    assert prepared.moves
+    await adds(pair.bob, pair.ada)
+    await writer.write(prepared)
+    assert await folder(pair.bob, pair.ada) == MAIN
+    assert (await settings_of(pair.bob, pair.ada)).mute_until is None
+    await pair.check()
+    assert (await store.gaps.find())[1] == []
 
 
 async def test_beginnings_from_both_sides_at_once_come_to_the_same_for_all(server: Server) -> None:

@@ -48,6 +48,8 @@ FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO update_marks (user_id, pts) SELECT owner, 100 FROM generate_series(1, 8000) owner;
 INSERT INTO contact_blocks (owner_user_id, peer_type, peer_id, created_at)
 SELECT owner, 1, peer, 0 FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
+INSERT INTO contacts (owner_user_id, contact_user_id, listed)
+SELECT owner, other, true FROM generate_series(1, 400) owner, generate_series(1, 50) other;
 INSERT INTO dialog_drafts (owner_user_id, peer_type, peer_id, pts, draft)
 SELECT owner, 1, peer, peer, '{}' FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO dispatch_outbox (bucket, target_user_id, pts, created_at_ms)
