@@ -26,6 +26,13 @@ PARTITIONS = 4
 
 TEMPLATE = "telesrv_template"
 
+MISFITS = """
+SELECT * FROM (
+    SELECT user_id, pts, pts_count, lag(pts, 1, 0) OVER (PARTITION BY user_id ORDER BY pts) AS before
+    FROM user_update_events
+) e WHERE pts - pts_count <> before ORDER BY user_id, pts LIMIT 10
+"""
+
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("default")
@@ -80,10 +87,17 @@ async def cloned_database(endpoints: Endpoints, template: str) -> AsyncIterator[
 
 
 @pytest_asyncio.fixture
-async def postgres_dsn(endpoints: Endpoints, template_database: str) -> AsyncIterator[str]:
-    """A fresh, migrated database of the test's own."""
+async def postgres_dsn(
+    endpoints: Endpoints, template_database: str, request: pytest.FixtureRequest
+) -> AsyncIterator[str]:
+    """A fresh, migrated database of the test's own, whose update logs are without a hole in the end.
+
+    A test that is about holes, or writes logs by hand, is marked ``leaves_holes``.
+    """
     async with cloned_database(endpoints, template_database) as dsn:
         yield dsn
+        if request.node.get_closest_marker("leaves_holes") is None:
+            assert await misfits(dsn) == [], "(user_id, pts, pts_count, the pts before) of the update logs"
 
 
 @pytest_asyncio.fixture
@@ -116,6 +130,15 @@ async def redis_prefix(endpoints: Endpoints) -> AsyncIterator[str]:
             await client.unlink(key)
     finally:
         await client.aclose()
+
+
+async def misfits(dsn: str) -> list[tuple[int, int, int, int]]:
+    """Returns the events that do not join on to the one before them in the log of their account."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        return [tuple(row) for row in await connection.fetch(MISFITS)]
+    finally:
+        await connection.close()
 
 
 def database_dsn(endpoints: Endpoints, name: str) -> str:

@@ -84,11 +84,12 @@ async def test_statements_that_wait_for_a_lock_hold_nobody_up(postgres_dsn: str)
         await pool.close()
 
 
-async def test_a_wait_for_a_turn_ends_in_time(postgres_dsn: str) -> None:
-    pool = await Pool.connect(postgres_dsn, min_conns=1, max_conns=4, at_once=1, wait_s=0.01)
+async def test_a_wait_for_a_turn_ends_in_time(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = await Pool.connect(postgres_dsn, min_conns=1, max_conns=4, at_once=1)
     try:
         async with pool.acquire():
-            with pytest.raises(Unavailable):
+            with monkeypatch.context() as patch, pytest.raises(Unavailable):
+                patch.setattr(pool, "_wait_s", 0.01)
                 await pool.fetchval("SELECT 1")
         assert await pool.fetchval("SELECT 1") == 1
     finally:

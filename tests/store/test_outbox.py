@@ -320,6 +320,7 @@ async def test_a_hole_that_is_filled_while_a_claim_is_under_way_holds_it_up(
         await store.outbox.done(rows)
 
 
+@pytest.mark.leaves_holes
 async def test_a_full_claim_with_a_hole_in_it_is_followed_by_another(store: Store) -> None:
     await send(store, ANNA, BORIS)
     await store.ids.take([Want(BORIS, pts=1)])

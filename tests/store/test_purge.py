@@ -177,6 +177,7 @@ async def test_what_it_would_have_sent_later_is_not_sent(server: Server) -> None
     assert await whole_history(bob, ada) == []
 
 
+@pytest.mark.leaves_holes
 async def test_a_hole_in_the_log_is_waited_for(server: Server) -> None:
     ada, bob = await server.account("Ada"), await server.account("Bob")
     for _ in range(4):

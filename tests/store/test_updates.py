@@ -74,6 +74,7 @@ async def test_difference_at_a_hole_waits_for_the_fill(store: Store, clock: Fake
     assert [event.kind for event in difference.events] == [EventKind.NOOP, EventKind.NEW_MESSAGE]
 
 
+@pytest.mark.leaves_holes
 async def test_difference_before_a_hole_gives_what_is_sound_at_once(store: Store) -> None:
     await send(store, ANNA, BORIS)
     await store.ids.take([Want(BORIS, pts=1)])
@@ -95,6 +96,7 @@ async def test_an_event_of_several_pts(store: Store) -> None:
     assert (await log_of(store, ANNA, 3)) == [event]
 
 
+@pytest.mark.leaves_holes
 async def test_marks_survive_a_restart_and_are_never_ahead(store: Store) -> None:
     await send_many(store, ANNA, BORIS, 100)
     await store.ids.take([Want(BORIS, pts=1)])
