@@ -192,7 +192,8 @@ def _refuse_taken_port(settings: Settings) -> None:
             probe.bind((listen.host, listen.port))
         except OSError as error:
             raise ConfigError(
-                f"TELESRV_LISTEN={listen}: {error.strerror or error}; is a server running there already?"
+                f"TELESRV_LISTEN={listen}: {error.strerror or error}; is a server running there already? "
+                "Else set another TELESRV_LISTEN."
             ) from None
 
 

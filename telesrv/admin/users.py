@@ -11,6 +11,7 @@ from telesrv.admin.output import Json, group, print_json, print_table, when
 from telesrv.admin.sessions import plain as plain_device
 from telesrv.admin.sessions import print_devices
 from telesrv.admin.stores import with_store
+from telesrv.domain.users import Presence
 
 if TYPE_CHECKING:
     from telesrv.domain.users import User
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from telesrv.store.operations import Device, Footprint
 
 app = group("The accounts.")
+
+_PAGE = 1_000
+"""Of how many accounts the presence is asked for at once."""
 
 
 @app.command("list")
@@ -35,9 +39,9 @@ def list_(
       telesrv-admin users list anna --json
     """
     text = search.removeprefix("@").removeprefix("+")
-    users = with_store(lambda store: store.operations.accounts(text=text, after=after, limit=limit))
+    users, presences = with_store(lambda store: _list(store, text, after, limit))
     if as_json:
-        print_json([_plain(user) for user in users])
+        print_json([_plain(user, presences[user.user_id]) for user in users])
     elif not users:
         typer.echo("No such account.")
     else:
@@ -50,7 +54,7 @@ def list_(
                     _name(user),
                     f"@{user.username}" if user.username else "-",
                     when(user.created_at),
-                    when(user.last_seen_at),
+                    _seen(presences[user.user_id]),
                 )
                 for user in users
             ],
@@ -79,11 +83,11 @@ def show(
     if found is None:
         typer.echo("null" if as_json else f"There is no account {account}.")
         raise typer.Exit(1)
-    user, footprint, pts, devices = found
+    user, presence, footprint, pts, devices = found
     if as_json:
         print_json(
             {
-                **_plain(user),
+                **_plain(user, presence),
                 "dialogs": footprint.dialogs,
                 "messages": footprint.messages,
                 "pts": pts,
@@ -101,9 +105,9 @@ def show(
             ("phone", f"+{user.phone}" if user.phone else "-"),
             ("name", _name(user)),
             ("username", f"@{user.username}" if user.username else "-"),
-            ("about", user.about),
+            ("about", user.about or "-"),
             ("since", when(user.created_at)),
-            ("last seen", when(user.last_seen_at)),
+            ("last seen", _seen(presence)),
             ("chats", footprint.dialogs),
             ("messages", footprint.messages),
             ("log", f"complete up to pts {pts}{behind}"),
@@ -117,20 +121,33 @@ def show(
         typer.echo("No device is logged in.")
 
 
-async def _find(store: Store, account: str) -> tuple[User, Footprint, int, list[Device]] | None:
+async def _list(store: Store, text: str, after: int, limit: int) -> tuple[list[User], dict[int, Presence]]:
+    users = await store.operations.accounts(text=text, after=after, limit=limit)
+    presences = {user.user_id: Presence() for user in users}
+    for start in range(0, len(users), _PAGE):
+        presences |= await store.presence.get([user.user_id for user in users[start : start + _PAGE]])
+    return users, presences
+
+
+async def _find(store: Store, account: str) -> tuple[User, Presence, Footprint, int, list[Device]] | None:
     user = await find(store, account)
     if user is None:
         return None
     footprint = await store.operations.footprint(user.user_id)
     state = await store.updates.state(user.user_id)
-    return user, footprint, state.pts, await store.operations.devices(user.user_id, limit=1000)
+    presence = (await store.presence.get([user.user_id])).get(user.user_id, Presence())
+    return user, presence, footprint, state.pts, await store.operations.devices(user.user_id, limit=1000)
 
 
 def _name(user: User) -> str:
     return "(deleted)" if user.deleted else f"{user.first_name} {user.last_name}".strip()
 
 
-def _plain(user: User) -> dict[str, Any]:
+def _seen(presence: Presence) -> str:
+    return "online" if presence.online_until else when(presence.last_seen_at)
+
+
+def _plain(user: User, presence: Presence) -> dict[str, Any]:
     return {
         "user_id": user.user_id,
         "phone": user.phone,
@@ -139,6 +156,7 @@ def _plain(user: User) -> dict[str, Any]:
         "username": user.username,
         "about": user.about,
         "created_at": user.created_at,
-        "last_seen_at": user.last_seen_at,
+        "online": presence.online_until > 0,
+        "last_seen_at": presence.last_seen_at,
         "deleted": user.deleted,
     }

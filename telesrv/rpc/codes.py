@@ -66,7 +66,11 @@ class WebhookCodeSender:
             problem = await asyncio.to_thread(self._post, body)
             if not problem:
                 return True
-        log.error("login code was not delivered", attempts=self.attempts, problem=problem)
+        log.error(
+            "login code was not delivered to TELESRV_CODE_WEBHOOK",
+            attempts=self.attempts,
+            problem=problem,
+        )
         return False
 
     def _post(self, body: bytes) -> str:
