@@ -234,10 +234,6 @@ async def test_users(cli: Cli, store: Store) -> None:
         listed = await cli("sessions", "list", "--user", name, "--json")
         assert (listed.code, listed.json) == (0, shown["devices"])
     assert "complete up to pts 3" in (await cli("users", "show", "+15550001")).out
-    await store.presence.set_online(anna.user_id, int(SystemClock().time()) + 3_600)
-    shown = (await cli("users", "show", "+15550001", "--json")).json
-    assert (await cli("users", "list", "anna", "--json")).json[0]["online"] is shown["online"] is True
-    assert "online" in (await cli("users", "list", "anna")).out
     missing = await cli("users", "show", "@nobody")
     assert (missing.code, missing.out) == (1, "There is no account @nobody.\n")
     for command in (

@@ -80,6 +80,8 @@ async def test_what_an_operator_sees_and_does(operated: Operated) -> None:
     check = await cli("check-config", "--json")
     assert (check.code, check.json["ok"]) == (0, True)
 
+    (listed,) = (await cli("users", "list", "+15550001", "--json")).json  # who sends is online
+    assert listed["online"] is (await cli("users", "show", "+15550001", "--json")).json["online"] is True
     (device,) = (await cli("sessions", "list", "--json", "--user", str(boris.user_id))).json
     assert device["device"] == "telethon peer"
     assert (await cli("sessions", "kill", device["hash"])).code == 0
