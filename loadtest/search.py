@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from loadtest.report import Report
-from loadtest.world import FIRST_USER, WORDS, add_accounts, messages, open_store, scratch_servers
+from loadtest.world import FIRST_USER, WORDS, add_accounts, messages, scratch_store
 from telesrv.domain.search import Query, SearchRequest
 
 if TYPE_CHECKING:
@@ -133,17 +133,7 @@ class SearchLoad:
 
 async def search(settings: LoadSettings, progress: Progress) -> Report:
     """The scenario of the search's cost."""
-    async with (
-        scratch_servers(settings.postgres_dsn, settings.redis_url) as (postgres_dsn, redis_url),
-        open_store(
-            postgres_dsn,
-            redis_url,
-            pool_conns=settings.pool_conns,
-            at_once=settings.at_once,
-            partitions=settings.partitions,
-            outbox_batch=settings.outbox_batch,
-        ) as store,
-    ):
+    async with scratch_store(settings) as store:
         load = SearchLoad(store, settings)
         await load.run()
         return load.report
