@@ -7,7 +7,8 @@ Sending, editing, forwarding and drafts take their requests apart by these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from telesrv.domain.entities import EntitiesTooLong, EntityBoundsInvalid
@@ -88,14 +89,8 @@ def message_text(
 
     *Spec: Styled text with message entities*
     """
-    try:
+    with text_errors():
         return clean_text(text, _entities(ctx, entities))
-    except TextEmpty:
-        raise bad_request("MESSAGE_EMPTY") from None
-    except TextTooLong:
-        raise bad_request("MESSAGE_TOO_LONG") from None
-    except EntityBoundsInvalid:
-        raise bad_request("ENTITY_BOUNDS_INVALID") from None
 
 
 def draft_text(ctx: Context, text: str, entities: Iterable[types.TypeMessageEntity] | None) -> FormattedText:
@@ -106,10 +101,22 @@ def draft_text(ctx: Context, text: str, entities: Iterable[types.TypeMessageEnti
 
     *Spec: Message drafts*
     """
-    try:
+    with text_errors(), suppress(TextEmpty):
         return clean_text(text, _entities(ctx, entities), as_typed=True)
+    return FormattedText("")
+
+
+@contextmanager
+def text_errors() -> Iterator[None]:
+    """Names what is wrong with a text that is taken apart in the block.
+
+    Raises:
+        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
+    """
+    try:
+        yield
     except TextEmpty:
-        return FormattedText("")
+        raise bad_request("MESSAGE_EMPTY") from None
     except TextTooLong:
         raise bad_request("MESSAGE_TOO_LONG") from None
     except EntityBoundsInvalid:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from telesrv.domain.contacts import (
@@ -16,14 +17,14 @@ from telesrv.domain.contacts import (
     MAX_NOTE,
     NOTE_KINDS,
 )
-from telesrv.domain.entities import EntityBoundsInvalid
 from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.phones import maybe_phone
-from telesrv.domain.text import FormattedText, TextEmpty, TextTooLong, clean_text
+from telesrv.domain.text import FormattedText, TextEmpty, clean_text
 from telesrv.domain.usernames import is_valid_username
 from telesrv.domain.users import Contact, PhoneContact
 from telesrv.rpc import fields
+from telesrv.rpc.composing import text_errors
 from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.rpc.convert.entities import entities_from_tl
 from telesrv.rpc.convert.peers import peer_of, peer_to_tl, user_of
@@ -311,17 +312,10 @@ def _note(note: types.TypeTextWithEntities | None) -> FormattedText:
     """Returns a note as it is kept, an empty one for none."""
     if note is None:
         return FormattedText("")
-    try:
-        entities = entities_from_tl(note.entities, lambda _: None)
-        cleaned = clean_text(note.text, entities, limit=MAX_NOTE)
-    except TextEmpty:
-        return FormattedText("")
-    except TextTooLong:
-        raise bad_request("MESSAGE_TOO_LONG") from None
-    except EntityBoundsInvalid:
-        raise bad_request("ENTITY_BOUNDS_INVALID") from None
-    styled = tuple(entity for entity in cleaned.entities if entity.kind in NOTE_KINDS)
-    return FormattedText(cleaned.text, styled)
+    with text_errors(), suppress(TextEmpty):
+        cleaned = clean_text(note.text, entities_from_tl(note.entities, lambda _: None), limit=MAX_NOTE)
+        return FormattedText(cleaned.text, tuple(one for one in cleaned.entities if one.kind in NOTE_KINDS))
+    return FormattedText("")
 
 
 def _known_user_ids(ctx: Context, input_users: Iterable[types.TypeInputUser]) -> Iterable[int]:
