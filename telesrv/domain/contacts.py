@@ -12,7 +12,7 @@ MAX_IMPORT: Final = 1_000
 MAX_CONTACTS: Final = 10_000
 """The most entries of one address book."""
 MAX_SAVED: Final = 10_000
-"""The most phone numbers without an account that are kept of one address book."""
+"""About the most phone numbers without an account that are kept of one address book."""
 LOOKUPS_PER_DAY: Final = 5_000
 """Phone numbers that one account may ask about in a day."""
 MAX_FOUND: Final = 50

@@ -1,10 +1,11 @@
 """Who may work in PostgreSQL now, when more want to than the machine has processors for.
 
 A few statements at once keep all processors busy. More of them share the same processors, each takes longer,
-and locks are held longer: with 50 at once two cores were measured to answer a third less than with eight.
+and locks are held longer: with 50 at once two cores were measured to answer a fifth less than with eight.
 
 Guarantees: first come, first served; nobody waits because of others that wait themselves. Who has not ended
-after a moment waits for a lock or a slow disk, and its place is given to the next.
+after a moment waits for a lock or a slow disk, and its place is given to the next. The queue is as long as
+there are calls under way, each of which waits for the time that it was given at most.
 """
 
 from __future__ import annotations

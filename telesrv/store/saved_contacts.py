@@ -88,7 +88,8 @@ class SavedContactStore:
     async def imported(self, owner: int, unknown: Mapping[str, Names], found: Collection[str]) -> None:
         """Keeps the numbers of an import that have no account, and none that has one.
 
-        At most 10,000 are kept of one owner: of those beyond, the owner will not be told when they sign up.
+        About 10,000 are kept of one owner, some more after imports at the same moment: of those beyond, the
+        owner will not be told when they sign up.
         """
         asked = [*unknown, *found]
         rows = await self._pool.fetch(SQL_SAVED_OF, owner, asked) if asked else []
