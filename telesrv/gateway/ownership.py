@@ -26,8 +26,10 @@ from telesrv.domain.errors import Unavailable
 from telesrv.domain.updates import Pushed
 from telesrv.domain.users import AuthKeyRecord, ClientInfo
 from telesrv.gateway.bus import Header
+from telesrv.gateway.holders import Holders
 from telesrv.gateway.hub import EncodedUpdate, SessionHub
 from telesrv.gateway.limits import GatewayLimits
+from telesrv.gateway.peers import NodeSilent, Peers
 from telesrv.gateway.session_actor import SessionActor
 from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.salts import SaltSchedule
@@ -81,6 +83,8 @@ class Ownership:
     def __init__(
         self,
         node: Node,
+        peers: Peers,
+        holders: Holders,
         store: Store,
         hub: SessionHub,
         *,
@@ -89,6 +93,8 @@ class Ownership:
         clock: Clock,
     ) -> None:
         self._node = node
+        self._peers = peers
+        self._holders = holders
         self._store = store
         self._hub = hub
         self._limits = limits
@@ -133,9 +139,9 @@ class Ownership:
         dispatcher = self._node.require_dispatcher()
         # The connection's copy may be from before the key was bound.
         record = await dispatcher.auth_key(auth_key.id) or record
-        claim = await self._registry.claim(self._node.number, auth_key.id, session_id)
+        claim = await self._registry.claim(self._peers.number, auth_key.id, session_id)
         packed = claim.state
-        if packed is None and claim.owner not in (None, self._node.number):
+        if packed is None and claim.owner not in (None, self._peers.number):
             await self._expect_updates(record)
             packed = await self._ask(claim.owner, auth_key.id, session_id)
         caller = self._caller(auth_key, record, session_id, ip)
@@ -159,13 +165,23 @@ class Ownership:
             return
         authorization = await self._store.accounts.authorization(perm_id or record.auth_key_id)
         if authorization is not None:
-            await self._node.user_entered(authorization.user_id)
+            await self._holders.enter(authorization.user_id)
 
     async def _ask(self, owner: int | None, auth_key_id: int, session_id: int) -> bytes | None:
         """Returns the session as its owner gives it; None when it is dead, hangs, or has it no more."""
         assert owner is not None
         header = {"auth_key_id": auth_key_id, "session_id": session_id}
-        return await self._node.ask_for_session(owner, header, timeout_s=_HANDOVER_S)
+        if owner not in await self._peers.living():
+            return None
+        if self._peers.hangs(owner):
+            # When it comes to itself, it lets go of the session.
+            await self._peers.bus.send(owner, "handover", header)
+            return None
+        try:
+            answer = await self._peers.ask(owner, "handover", header, timeout_s=_HANDOVER_S)
+        except NodeSilent:
+            return None
+        return None if answer is None else answer[1] or None
 
     async def _restore(
         self, auth_key: AuthKey, record: AuthKeyRecord, caller: Caller, data: bytes
@@ -192,7 +208,7 @@ class Ownership:
         if user_id is not None:
             # Whose key it is may have changed on the way; then the updates that it brought are forgotten.
             actor.identified = await self._node.require_dispatcher().identify(caller)
-            await self._node.user_entered(user_id)
+            await self._holders.enter(user_id)
         if actor.takes_updates and user_id is not None and caller.user_id == user_id:
             await self._push_missed(actor, user_id, pushed, own)
         return actor
@@ -264,7 +280,7 @@ class Ownership:
             self._fetched.set()
             return {}, packed
         (owner,) = await self._registry.owners([name])
-        if owner == self._node.number or name in self._departing:
+        if owner == self._peers.number or name in self._departing:
             # Whoever asked was slow, or hung: the session has come back since.
             return {}, b""
         departing = self._departing[name] = asyncio.get_running_loop().create_future()
@@ -297,10 +313,10 @@ class Ownership:
             return True
         if await self._registry.owners([name]) == [None]:
             return False
-        claim = await self._registry.claim(self._node.number, *name)
+        claim = await self._registry.claim(self._peers.number, *name)
         if claim.state is not None:
             return True
-        return claim.owner != self._node.number and await self._ask(claim.owner, *name) is not None
+        return claim.owner != self._peers.number and await self._ask(claim.owner, *name) is not None
 
     async def leave(self) -> None:
         """Lets every session go to where its client comes back to.
@@ -317,7 +333,7 @@ class Ownership:
         actors = list(self._hub)
         states = await self._pack(actors)
         claimed = await self._registry.leave_state(
-            self._node.number,
+            self._peers.number,
             [(a.wire_key_id, a.session_id, a.marked, s) for a, s in zip(actors, states, strict=True)],
         )
         try:
@@ -334,11 +350,11 @@ class Ownership:
         owners = await self._registry.owners([(a.wire_key_id, a.session_id) for a in actors])
         own = []
         for actor, owner in zip(actors, owners, strict=True):
-            if owner is not None and owner != self._node.number:
+            if owner is not None and owner != self._peers.number:
                 self._drop(actor)
             else:
                 own.append((actor.wire_key_id, actor.session_id, actor.marked))
-        await self._registry.prolong(self._node.number, own)
+        await self._registry.prolong(self._peers.number, own)
 
     async def mark(self, actor: SessionActor, msg_id: int) -> bool:
         """Notes durably that msg_ids of the session up to *msg_id* may be executed.
@@ -348,9 +364,9 @@ class Ownership:
         Raises:
             Unavailable: Redis is away, or this process may have lost its number.
         """
-        if not self._node.holds_number():
+        if not self._peers.holds_number():
             raise Unavailable("the node number")
-        if await self._registry.mark(self._node.number, actor.wire_key_id, actor.session_id, msg_id):
+        if await self._registry.mark(self._peers.number, actor.wire_key_id, actor.session_id, msg_id):
             return True
         self._drop(actor)
         return False

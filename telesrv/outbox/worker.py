@@ -21,7 +21,8 @@ import structlog
 from telesrv.domain.errors import Unavailable
 from telesrv.domain.updates import OUTBOX_BUCKETS, OutboxRow
 from telesrv.gateway.hub import SessionHub
-from telesrv.gateway.node import Node, PushNotTaken
+from telesrv.gateway.node import Node
+from telesrv.gateway.peers import NodeSilent
 from telesrv.outbox.turns import Turns
 from telesrv.rpc.pushes import Push, PushBuilder
 from telesrv.store import Store
@@ -157,7 +158,7 @@ class OutboxDispatcher:
         )
         for sent, outcome in zip(there.values(), outcomes, strict=True):
             if isinstance(outcome, BaseException):
-                if not isinstance(outcome, PushNotTaken | Unavailable):
+                if not isinstance(outcome, NodeSilent | Unavailable):
                     raise outcome
                 failed.update((user_id, str(outcome)) for user_id, _ in sent)
         return failed
