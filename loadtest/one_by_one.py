@@ -9,9 +9,9 @@ from time import perf_counter
 
 from telesrv.domain.messages import SendRequest
 from telesrv.domain.origin import NOBODY
+from telesrv.domain.snapshots import entities_to_json
 from telesrv.domain.updates import bucket_of
 from telesrv.store import Store
-from telesrv.store.boxes import entities_to_json
 from telesrv.store.ids import Want
 from telesrv.store.send import SQL_LOOK_UP, look_up_columns
 

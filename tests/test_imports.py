@@ -94,3 +94,13 @@ def test_the_domain_needs_the_standard_library_only() -> None:
             known = {*sys.stdlib_module_names, "telesrv"}
             foreign += [name for name in names if name.split(".")[0] not in known]
     assert foreign == []
+
+
+def test_conversions_to_tl_know_nothing_of_the_store() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE.parent)}:{line}"
+        for path in sorted((PACKAGE / "rpc" / "convert").rglob("*.py"))
+        for name, line in imported(path)
+        if name == "store"
+    ]
+    assert found == []

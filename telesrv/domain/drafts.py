@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from telesrv.domain.messages import Entity, ReplyTo
+from telesrv.domain.snapshots import entities_from_json, entities_to_json
 
 MAX_DRAFTS: Final = 1_000
 """The most drafts that one answer shows or one transaction clears."""
@@ -42,7 +43,7 @@ def draft_to_json(draft: Draft) -> dict[str, Any]:
     """Returns the snapshot that is stored and that stands in events."""
     snapshot: dict[str, Any] = {"date": draft.date, "text": draft.text}
     if draft.entities:
-        snapshot["entities"] = _listed(draft.entities)
+        snapshot["entities"] = entities_to_json(draft.entities)
     if draft.no_webpage:
         snapshot["no_webpage"] = True
     if draft.invert_media:
@@ -51,28 +52,23 @@ def draft_to_json(draft: Draft) -> dict[str, Any]:
         snapshot["webpage"] = dict(draft.webpage)
     reply = draft.reply_to
     if reply is not None:
-        quote = [reply.quote_text, _listed(reply.quote_entities), reply.quote_offset]
+        quote = [reply.quote_text, entities_to_json(reply.quote_entities), reply.quote_offset]
         snapshot["reply_to"] = [reply.box_id, *quote]
     return snapshot
 
 
 def draft_from_json(snapshot: Mapping[str, Any]) -> Draft:
     """Returns what `draft_to_json` was given."""
-    reply = snapshot.get("reply_to")
+    reply_to = None
+    if (reply := snapshot.get("reply_to")) is not None:
+        box_id, quote_text, quote_entities, quote_offset = reply
+        reply_to = ReplyTo(box_id, quote_text, entities_from_json(quote_entities), quote_offset)
     return Draft(
         date=snapshot["date"],
         text=snapshot["text"],
-        entities=_entities(snapshot.get("entities", ())),
+        entities=entities_from_json(snapshot.get("entities")),
         no_webpage=snapshot.get("no_webpage", False),
         invert_media=snapshot.get("invert_media", False),
-        reply_to=None if reply is None else ReplyTo(reply[0], reply[1], _entities(reply[2]), reply[3]),
+        reply_to=reply_to,
         webpage=snapshot.get("webpage"),
     )
-
-
-def _listed(entities: Sequence[Entity]) -> list[list[Any]]:
-    return [[entity.kind, entity.offset, entity.length, entity.argument] for entity in entities]
-
-
-def _entities(stored: Iterable[Sequence[Any]]) -> tuple[Entity, ...]:
-    return tuple(Entity(*fields) for fields in stored)

@@ -26,11 +26,11 @@ from telesrv.domain.messages import Entity
 from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.phones import maybe_phone
+from telesrv.domain.snapshots import entities_to_json
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
 from telesrv.domain.users import Contact, ImportOutcome, PhoneContact, SavedContact
 from telesrv.store.action_bars import SQL_BLOCKED_USERS, shows_phone
-from telesrv.store.boxes import entities_to_json
 from telesrv.store.contact_entries import MAX_NAMED, BookChange, Entry, decisive
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.limits import LimitStore

@@ -24,8 +24,9 @@ from telesrv.domain.errors import (
 from telesrv.domain.messages import EDIT_TIME_S, Edited, Entity, MessageBox
 from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.snapshots import entities_to_json
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json
+from telesrv.store.boxes import SQL_GET, box_from_row
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.search import add_edited

@@ -35,8 +35,9 @@ from telesrv.domain.scheduled import (
     StatusPrivate,
     scheduled_digest,
 )
+from telesrv.domain.snapshots import entities_to_json, fwd_to_json, quote_to_json
 from telesrv.domain.updates import Event, EventKind, NewEvent, bucket_of
-from telesrv.store.boxes import SQL_GET, box_from_row, entities_to_json, fwd_to_json, quote_to_json
+from telesrv.store.boxes import SQL_GET, box_from_row
 from telesrv.store.drafts import SQL_DRAFT, end_drafts
 from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter

@@ -26,7 +26,8 @@ from typing import Final
 from telesrv.domain.messages import MAX_PAGE, PINNED, Entity, MessageBox
 from telesrv.domain.peers import MAX_ID
 from telesrv.domain.search import URL_TERM, Found, SearchRequest, has_link, terms_of
-from telesrv.store.boxes import SQL_GET, box_from_row, entities_from_json
+from telesrv.domain.snapshots import entities_from_json
+from telesrv.store.boxes import SQL_GET, box_from_row
 from telesrv.store.marks import Marks
 from telesrv.store.messages import SQL_BEFORE_DATE
 from telesrv.store.pool import Connection, Pool, Record

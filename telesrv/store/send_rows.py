@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from telesrv.domain.messages import MessageBox, SendRequest, SentMessage
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
+from telesrv.domain.snapshots import entities_to_json, fwd_to_json, quote_to_json
 from telesrv.domain.updates import bucket_of
 from telesrv.store.archive import Arrival, Return
-from telesrv.store.boxes import entities_to_json, fwd_to_json, quote_to_json
 from telesrv.store.ids import Grant, MessageIds, Want
 from telesrv.store.pool import to_json
 

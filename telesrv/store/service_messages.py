@@ -19,8 +19,8 @@ from telesrv.domain.actions import Action
 from telesrv.domain.messages import MessageBox, ReplyTo, SentMessage
 from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
+from telesrv.domain.snapshots import action_to_json
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.boxes import action_to_json
 from telesrv.store.events import EventWriter, StaleCounter
 from telesrv.store.pool import Connection, Pool, to_json
 

@@ -20,8 +20,8 @@ from telesrv.domain.privacy import (
     allows,
     rules_from_json,
 )
+from telesrv.domain.snapshots import entities_from_json
 from telesrv.domain.users import Birthday, Contact, Presence, User, UserView
-from telesrv.store.boxes import entities_from_json
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.presence import PresenceStore
 

@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from telesrv.domain.messages import MessageBox
-from telesrv.domain.peers import PeerType
-from telesrv.domain.scheduled import ScheduledMessage
+from telesrv.domain.peers import Peer, PeerType
+from telesrv.domain.scheduled import ScheduledMessage, scheduled_from_json
 from telesrv.domain.updates import Event, EventKind
 from telesrv.rpc.convert.entities import entities_to_tl, mentioned_user_ids
 from telesrv.rpc.convert.messages import fwd_to_tl, fwd_user_ids, reply_to_tl
 from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.rpc.convert.updates import Views, converts, event_peer, names
-from telesrv.store.boxes import entities_from_json, fwd_from_json
-from telesrv.store.scheduled_rows import scheduled_from_event
 from telesrv.tl import types
 
 
@@ -57,17 +55,16 @@ def scheduled_user_ids(message: ScheduledMessage) -> set[int]:
 
 @converts(EventKind.SCHEDULED_MESSAGE)
 def _scheduled(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
-    return [types.UpdateNewScheduledMessage(message=scheduled_to_tl(scheduled_from_event(event)))]
+    if event.peer is None or event.payload is None:
+        raise ValueError(f"event {event.pts} of {event.user_id} has no message")
+    message = scheduled_from_json(event.payload, event.peer, event.box_id)
+    return [types.UpdateNewScheduledMessage(message=scheduled_to_tl(message))]
 
 
 @names(EventKind.SCHEDULED_MESSAGE)
-def _named(payload: Mapping[str, Any]) -> set[int]:
-    shown = {payload["owner"], *mentioned_user_ids(entities_from_json(payload["entities"]))}
-    if (fwd := fwd_from_json(payload["fwd"])) is not None:
-        shown |= fwd_user_ids(fwd)
-    if payload["quote"] is not None:
-        shown.update(mentioned_user_ids(entities_from_json(payload["quote"]["entities"])))
-    return shown
+def _named(payload: Mapping[str, Any]) -> Iterable[int]:
+    owner = Peer.user(payload["owner"])
+    return scheduled_user_ids(scheduled_from_json(payload, owner, 0))
 
 
 @converts(EventKind.SCHEDULED_DELETED)
