@@ -5,9 +5,9 @@
     GET /readyz    200: PostgreSQL answers a read of a table and takes writes, Redis takes a write, and the
                    workers accept; else 503, and the body says which one does not
 
-Guarantees: every answer comes within a few seconds, whatever the stores do; requests, their size and their
-number at once are bounded; requests that come together share one check of the stores; no answer holds an
-address, a key or a query. Concurrency: one event loop. Lifecycle: an async context manager.
+Guarantees: every answer comes within a few seconds, whatever the stores do (`platform/probes.py`); requests,
+their size and their number at once are bounded; no answer holds an address, a key or a query. Concurrency:
+one event loop. Lifecycle: an async context manager.
 
 One request a connection: a scraper comes every few seconds, and a connection that is always closed needs no
 other bound.
@@ -16,25 +16,19 @@ other bound.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-import asyncpg
 import h11
 import structlog
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from redis import asyncio as aioredis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from telesrv import metrics
+from telesrv.platform.probes import Probes
 
 log = structlog.get_logger(__name__)
 
@@ -44,20 +38,6 @@ MAX_REQUEST: Final = 8 * 1024
 """Bytes of a request's head."""
 REQUEST_S: Final = 10.0
 """From connecting to the last byte of the answer."""
-_KEEP_S: Final = 1.0
-"""For how long the outcome of a check is given again."""
-
-# The stores' tables that a read must reach, and whether writes are taken.
-SQL_TOUCH: Final = """
-SELECT count(*) AS buckets, pg_is_in_recovery() AS standby FROM outbox_buckets
-"""
-# What the outbox owes, over all buckets.
-SQL_BACKLOG: Final = """
-SELECT count(*) FILTER (WHERE NOT leased) AS waiting, count(*) FILTER (WHERE leased) AS leased,
-    coalesce(extract(epoch FROM now()) * 1000 - min(created_at_ms), 0)::bigint AS oldest_ms,
-    (SELECT count(*) FROM dispatch_outbox_failed) AS failed
-FROM dispatch_outbox
-"""
 
 
 class ListenAddress(Protocol):
@@ -102,16 +82,11 @@ class HealthServer:
         timeout_s: float = 2.0,
     ) -> None:
         self._address = address
-        self._dsn = postgres_dsn
-        self._redis_url = redis_url
-        self._key = f"{redis_prefix}health"
+        self._probes = Probes(postgres_dsn, redis_url, redis_prefix=redis_prefix, timeout_s=timeout_s)
         self._directory = multiproc_dir
         self._workers_ready = workers_ready
-        self._timeout_s = timeout_s
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._checking = asyncio.Lock()
-        self._checked: tuple[float, Readiness] | None = None
         self._was_ready = True
 
     async def __aenter__(self) -> HealthServer:
@@ -149,77 +124,24 @@ class HealthServer:
 
     async def readiness(self) -> Readiness:
         """Returns what the checks found, at most a second ago."""
-        loop = asyncio.get_running_loop()
-        async with self._checking:
-            if self._checked is None or loop.time() - self._checked[0] > _KEEP_S:
-                postgres, redis = await asyncio.gather(
-                    self._judge(self._touch_postgres), self._judge(self._touch_redis)
-                )
-                found = Readiness({"postgres": postgres, "redis": redis})
-                self._checked = (loop.time(), found)
+        stores = await self._probes.usable()
         workers = "ok" if self._workers_ready() else "not all accept clients"
-        readiness = Readiness({**self._checked[1].checks, "workers": workers})
+        readiness = Readiness({**stores, "workers": workers})
         if readiness.ready != self._was_ready:
             self._was_ready = readiness.ready
             (log.info if readiness.ready else log.warning)("readiness changed", **readiness.checks)
         return readiness
 
-    # Checks
-
-    async def _judge(self, touch: Callable[[], Awaitable[str]]) -> str:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await touch()
-        except TimeoutError:
-            return f"no answer within {self._timeout_s:g} s"
-        except (asyncpg.InvalidAuthorizationSpecificationError, AuthenticationError):
-            return "refuses the login"
-        except asyncpg.UndefinedTableError:
-            return "has no schema"
-        except (OSError, RedisConnectionError, asyncpg.PostgresConnectionError):
-            return "cannot be reached"
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, RedisError, ValueError) as error:
-            return f"answers with an error ({type(error).__name__})"
-
-    async def _touch_postgres(self) -> str:
-        connection = await asyncpg.connect(self._dsn, timeout=self._timeout_s)
-        try:
-            row = await connection.fetchrow(SQL_TOUCH)
-        finally:
-            connection.terminate()
-        return "is a standby and takes no writes" if row["standby"] else "ok"
-
-    async def _touch_redis(self) -> str:
-        client = aioredis.Redis.from_url(
-            self._redis_url,
-            socket_timeout=None,
-            socket_connect_timeout=self._timeout_s,
-            retry=Retry(NoBackoff(), 0),
-        )
-        try:
-            await client.set(self._key, b"1", px=60_000)
-        finally:
-            await client.aclose()
-        return "ok"
-
     async def _backlog(self) -> list[Metric]:
-        """Returns what the outbox owes; nothing when PostgreSQL does not say in time."""
-        row = None
-        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError):
-            async with asyncio.timeout(self._timeout_s):
-                connection = await asyncpg.connect(self._dsn, timeout=self._timeout_s)
-                try:
-                    row = await connection.fetchrow(SQL_BACKLOG)
-                finally:
-                    connection.terminate()
-        if row is None:
+        backlog = await self._probes.backlog()
+        if backlog is None:
             return []
         return [
-            GaugeMetricFamily("telesrv_outbox_waiting_rows", "Pushes owed.", value=row["waiting"]),
-            GaugeMetricFamily("telesrv_outbox_leased_rows", "Pushes under way.", value=row["leased"]),
-            GaugeMetricFamily("telesrv_outbox_failed_rows", "Pushes given up.", value=row["failed"]),
+            GaugeMetricFamily("telesrv_outbox_waiting_rows", "Pushes owed.", value=backlog.waiting),
+            GaugeMetricFamily("telesrv_outbox_leased_rows", "Pushes under way.", value=backlog.leased),
+            GaugeMetricFamily("telesrv_outbox_failed_rows", "Pushes given up.", value=backlog.failed),
             GaugeMetricFamily(
-                "telesrv_outbox_oldest_seconds", "Age of the oldest push owed.", value=row["oldest_ms"] / 1000
+                "telesrv_outbox_oldest_seconds", "Age of the oldest push owed.", value=backlog.oldest_s
             ),
         ]
 

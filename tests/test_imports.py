@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "clock": set(),
     "logs": set(),
     "metrics": set(),
-    "health": set(),
+    "health": {"platform"},
     "platform": set(),
     "tl": set(),
     "mtproto": {"tl"},
