@@ -111,7 +111,8 @@ CREATE TABLE saved_phones (
 -- telesrv:partitions saved_phones
 
 -- Accounts that signed up and of which those who have their number have not all been told. Few rows, for a short time.
--- last_pass: all have been looked at once. quiet: the contact is there, but no message tells of it.
+-- last_pass: all have been looked at once. quiet: the contact is there, but no message tells of it. While leased_until_ms is
+-- ahead and leased_by, a holder of a node number, lives, that process tells of it.
 CREATE TABLE sign_ups (
     user_id bigint NOT NULL PRIMARY KEY,
     phone text NOT NULL,
@@ -119,7 +120,9 @@ CREATE TABLE sign_ups (
     after_user_id bigint NOT NULL DEFAULT 0,
     last_pass boolean NOT NULL DEFAULT false,
     created_at bigint NOT NULL,
-    due_at bigint NOT NULL
+    due_at bigint NOT NULL,
+    leased_until_ms bigint NOT NULL DEFAULT 0,
+    leased_by text
 );
 
 CREATE INDEX sign_ups_due ON sign_ups (due_at);

@@ -12,3 +12,6 @@ CREATE TABLE nodes (
     -- Message ids of this number may name times up to this one, by the clock of whoever held it.
     used_until_ms bigint NOT NULL
 );
+
+-- Whether the holder of a lease lives.
+CREATE INDEX nodes_holder ON nodes (holder);

@@ -15,7 +15,7 @@ CREATE INDEX message_boxes_expiry ON message_boxes (owner_user_id, peer_type, pe
     WHERE expires_at IS NOT NULL AND NOT deleted;
 
 -- After how long new messages of a chat expire, on the owner's side, and when to look for those that have. A chat whose
--- messages are kept again (period 0) has its row until the last one with a time is gone.
+-- messages are kept again (period 0) has its row until the last one with a time is gone. Leased as sign_ups is.
 CREATE TABLE history_ttl (
     bucket        smallint NOT NULL,
     owner_user_id bigint   NOT NULL,
@@ -24,6 +24,8 @@ CREATE TABLE history_ttl (
     period_s      integer  NOT NULL,
     set_at        integer  NOT NULL,
     due_at        integer  NOT NULL,
+    leased_until_ms bigint NOT NULL DEFAULT 0,
+    leased_by     text,
     PRIMARY KEY (bucket, owner_user_id, peer_type, peer_id)
 ) PARTITION BY HASH (bucket);
 -- telesrv:partitions history_ttl
@@ -38,7 +40,7 @@ CREATE TABLE default_history_ttl (
 -- telesrv:partitions default_history_ttl
 
 -- Messages that are sent at their time. State 0 waits, 1 was sent, 2 was deleted, 3 could not be sent; rows stay, so that
--- a repeat finds what it made. While leased_until_ms is ahead somebody is sending it. due_date is schedule_date, but for those that
+-- a repeat finds what it made. Leased as sign_ups is, while it is on its way. due_date is schedule_date, but for those that
 -- wait until the other side is online: the owner sees 0x7ffffffe as their date, and they are due when it came.
 CREATE TABLE scheduled_messages (
     bucket          smallint NOT NULL,
@@ -60,6 +62,7 @@ CREATE TABLE scheduled_messages (
     edit_date       integer,
     state           smallint NOT NULL DEFAULT 0,
     leased_until_ms bigint   NOT NULL DEFAULT 0,
+    leased_by       text,
     PRIMARY KEY (bucket, owner_user_id, scheduled_id),
     UNIQUE (bucket, owner_user_id, random_id)
 ) PARTITION BY HASH (bucket);

@@ -33,8 +33,11 @@ CREATE TABLE notify_settings (
 -- telesrv:partitions notify_settings
 
 -- Accounts that are gone and of which others have not all been told yet, or something is left. Few rows, for a short time.
+-- Leased as sign_ups is, by whoever deleted the account.
 CREATE TABLE account_deletions (
     user_id bigint NOT NULL PRIMARY KEY,
     after_user_id bigint NOT NULL DEFAULT 0,
-    created_at bigint NOT NULL
+    created_at bigint NOT NULL,
+    leased_until_ms bigint NOT NULL DEFAULT 0,
+    leased_by text
 );

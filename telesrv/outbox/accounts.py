@@ -29,8 +29,8 @@ LOOK_S: Final = 5.0
 """How often it looks who has gone, and for deletions that were left."""
 GRACE_S: Final = 10.0
 """How long a link may be away: a client that changes networks has not gone."""
-LEFT_AFTER_S: Final = 60
-"""After how long a deletion is taken for left by its process, and what the account owned goes."""
+SETTLE_S: Final = 60
+"""After how long what a deleted account owned goes: what was under way has been written then."""
 PURGED_AT_ONCE: Final = 50
 """How many batches of what deleted accounts owned go at one look: it has to look who has gone, too."""
 IDLE_EVERY_S: Final = 3_600
@@ -92,10 +92,11 @@ class AccountKeeper:
         """
         await self._look_for_gone()
         left = PURGED_AT_ONCE
-        for user_id in await self._store.deletion.unfinished(LEFT_AFTER_S):
+        for user_id, settled in (await self._store.deletion.left(SETTLE_S)).items():
             await self._tell_of_deletion(user_id)
-            await self._store.until_online.never_comes(user_id)
-            while left and await self._store.purge.step(user_id):
+            if settled:
+                await self._store.until_online.never_comes(user_id)
+            while settled and left and await self._store.purge.step(user_id):
                 left -= 1
         if self._clock.monotonic() >= self._idle_at:
             self._idle_at = self._clock.monotonic() + IDLE_EVERY_S

@@ -2,8 +2,8 @@
 and new accounts told of to those who have their phone numbers.
 
 Guarantees: each happens once, by whichever process comes first, soon after its time as long as one lives;
-the store's leases see to that. Concurrency: one task for each kind. Lifecycle: `start`, then `stop`, which
-lets a turn under way end, for a while.
+the store's leases see to that, and end with who holds them. Concurrency: one task for each kind. Lifecycle:
+`start`, then `stop`, which lets a turn under way end, for a while.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from telesrv.store.folders import FolderStore
 from telesrv.store.forwards import ForwardStore
 from telesrv.store.gaps import GapStore
 from telesrv.store.ids import Ids
+from telesrv.store.leases import Leases
 from telesrv.store.limits import LimitStore
 from telesrv.store.marks import Marks
 from telesrv.store.messages import MessageStore
@@ -126,8 +127,9 @@ class Store:
         self.forwards = ForwardStore(pool)
         self.pinned_messages = PinnedMessageStore(pool, self.events, marks)
         self.search = SearchStore(pool, marks, self.signals)
-        self.ttl = TtlStore(pool, self.events, self.deletes, clock)
-        self.due = DueStore(pool, self.events, self.messages, self.ttl, clock)
+        leases = Leases(clock, lambda: self.ids.message_ids.holder)
+        self.ttl = TtlStore(pool, self.events, self.deletes, leases, clock)
+        self.due = DueStore(pool, self.events, self.messages, self.ttl, leases, clock)
         self.dialogs = DialogStore(pool)
         self.unread = UnreadStore(pool)
         self.updates = UpdateStore(
@@ -160,7 +162,7 @@ class Store:
         self.action_bars = ActionBarStore(pool, self.events, self.users, clock)
         self.privacy = PrivacyStore(pool, self.events, self.users, self.action_bars, clock)
         self.notify = NotifyStore(pool, self.events, clock)
-        self.deletion = DeletionStore(pool, redis, self.events, self.accounts, clock)
+        self.deletion = DeletionStore(pool, redis, self.events, self.accounts, leases, clock)
         self.purge = PurgeStore(pool, clock)
         self.codes = CodeStore(redis, self.limits, clock, secret, dev_auth_code=config.dev_auth_code)
         self.pins = DialogPinStore(pool, self.events, clock)
@@ -171,7 +173,7 @@ class Store:
         self.top_peers = TopPeerStore(pool, clock)
         self.saved_contacts = SavedContactStore(pool, clock)
         self.contacts = ContactStore(pool, self.events, self.limits, self.users, self.saved_contacts, clock)
-        self.sign_ups = SignUpStore(pool, self.contacts, self.users, self.notify, clock)
+        self.sign_ups = SignUpStore(pool, self.contacts, self.users, self.notify, leases, clock)
         self.blocks = BlockStore(pool, self.events, self.users, clock)
         self.compat = CompatStore(pool, clock)
 

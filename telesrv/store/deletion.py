@@ -3,12 +3,13 @@
 Guarantees: after `begin` nobody is logged in to the account, its phone number and username are free, and
 every answer shows it as deleted; messages stay with those who have them. Who had it in the address book or
 wrote with it is told by a durable event each, in batches that `step` writes; what a dead process left is
-found in `account_deletions` and gone on with, and no batch is written twice. What the account owned goes at
-the end (`store/purge.py`).
+found in `account_deletions` at once (`leases.py`) and gone on with, and no batch is written twice. What the
+account owned goes at the end (`store/purge.py`).
 
 *Spec: account.deleteAccount; Account deletion*
 """
 
+# ruff: noqa: S608 - only the condition of `leases.py` is put in
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from telesrv.store.accounts import (
     AccountStore,
 )
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.leases import Leases, free
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.profiles import SQL_FREE_PHONE, SQL_FREE_USERNAME
 from telesrv.store.redis import Redis
@@ -59,9 +61,10 @@ DELETE FROM contact_blocks WHERE owner_user_id = $1
 SQL_FORGET_SCHEDULED: Final = """
 UPDATE scheduled_messages SET state = 2 WHERE bucket = $1 AND owner_user_id = $2 AND state = 0
 """
-# Notes that others are to be told.
+# Notes that others are to be told, and leases that.
 SQL_BEGIN: Final = """
-INSERT INTO account_deletions (user_id, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING
+INSERT INTO account_deletions (user_id, created_at, leased_until_ms, leased_by) VALUES ($1, $2, $3, $4)
+ON CONFLICT DO NOTHING
 """
 # Reads how far the telling has come.
 SQL_AFTER: Final = """
@@ -71,9 +74,10 @@ SELECT after_user_id FROM account_deletions WHERE user_id = $1
 SQL_ADVANCE: Final = """
 UPDATE account_deletions SET after_user_id = $3 WHERE user_id = $1 AND after_user_id = $2 RETURNING user_id
 """
-# Which deletions are not at their end.
-SQL_UNFINISHED: Final = """
-SELECT user_id FROM account_deletions WHERE created_at <= $1 ORDER BY user_id LIMIT $2
+# Which deletions are not at their end and nobody's, and whether they began before $2.
+SQL_LEFT: Final = f"""
+SELECT d.user_id, d.created_at <= $2 AS settled FROM account_deletions d
+WHERE {free("d", "$1")} ORDER BY d.user_id LIMIT $3
 """
 # Who the owner knows or is known by, by rising id.
 SQL_KNOWN_AFTER: Final = """
@@ -127,12 +131,19 @@ class DeletionStore:
     """Deletes accounts."""
 
     def __init__(
-        self, pool: Pool, redis: Redis, events: EventLog, accounts: AccountStore, clock: Clock
+        self,
+        pool: Pool,
+        redis: Redis,
+        events: EventLog,
+        accounts: AccountStore,
+        leases: Leases,
+        clock: Clock,
     ) -> None:
         self._pool = pool
         self._redis = redis
         self._events = events
         self._accounts = accounts
+        self._leases = leases
         self._clock = clock
 
     async def begin(self, user_id: int) -> list[int] | None:
@@ -163,10 +174,12 @@ class DeletionStore:
             return True
         return True
 
-    async def unfinished(self, older_than_s: int, limit: int = 100) -> list[int]:
-        """Returns deletions that began so long ago and are not at their end."""
-        before = int(self._clock.time()) - older_than_s
-        return [row["user_id"] for row in await self._pool.fetch(SQL_UNFINISHED, before, limit)]
+    async def left(self, settle_s: int, limit: int = 100) -> dict[int, bool]:
+        """Returns deletions that are not at their end and at which nobody is any more, and of each whether it
+        began *settle_s* ago."""
+        now_ms = self._leases.now_ms()
+        rows = await self._pool.fetch(SQL_LEFT, now_ms, now_ms // 1000 - settle_s, limit)
+        return {row["user_id"]: row["settled"] for row in rows}
 
     async def take_turn(self, period_s: int) -> bool:
         """Tells whether it is the caller who looks for idle accounts: one of all processes in each period."""
@@ -209,7 +222,8 @@ class DeletionStore:
         await conn.execute(SQL_FORGET_RULES, user_id)
         await conn.execute(SQL_FORGET_NOTIFY, user_id)
         await conn.execute(SQL_FORGET_SCHEDULED, bucket_of(user_id), user_id)
-        await conn.execute(SQL_BEGIN, user_id, int(self._clock.time()))
+        now_ms, *lease = self._leases.terms()
+        await conn.execute(SQL_BEGIN, user_id, now_ms // 1000, *lease)
         return keys
 
     async def _tell(self, user_id: int, after: int, last: int, told: Sequence[int]) -> None:

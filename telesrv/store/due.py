@@ -7,8 +7,8 @@ an event that names both its ids.
 What is due in a chat is sent in its order, whichever processes send it: it is leased as a whole, by whoever
 gets the first of it, so that nothing overtakes what another process has on its way, or died with.
 
-Concurrency: the first messages of chats are leased with SKIP LOCKED, one bucket at a time; a lease that runs
-out is taken over.
+Concurrency: the first messages of chats are leased with SKIP LOCKED, one bucket at a time; a lease whose
+holder is gone is taken over (`leases.py`).
 
 *Spec: Scheduled messages*
 """
@@ -29,50 +29,50 @@ from telesrv.domain.peers import Peer
 from telesrv.domain.scheduled import ScheduledMessage
 from telesrv.domain.updates import OUTBOX_BUCKETS, Event, EventKind, NewEvent, bucket_of
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.leases import Leases, free
 from telesrv.store.messages import MessageStore
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.scheduled import usable_ids
 from telesrv.store.scheduled_rows import COLUMNS, message_from_row
 from telesrv.store.ttl import TtlStore
 
-LEASE_MS: Final = 60_000
 _SENT, _FAILED = 1, 3
 _CHATS: Final = 16
 """How many chats of a bucket are leased at once, each with its at most 100 messages: sent long before the
 lease ends."""
 
 # Finds the buckets with messages whose time has come.
-SQL_DUE: Final = """
-SELECT bucket FROM scheduled_messages
-WHERE bucket = ANY($1::smallint[]) AND state = 0 AND due_date <= $2 AND leased_until_ms <= $3
-GROUP BY bucket
+SQL_DUE: Final = f"""
+SELECT s.bucket FROM scheduled_messages s
+WHERE s.bucket = ANY($1::smallint[]) AND s.state = 0 AND s.due_date <= $2 AND {free("s", "$3")}
+GROUP BY s.bucket
 """
 # Leases the messages of some chats of a bucket whose time has come, where none of them is on its way.
 SQL_LEASE: Final = f"""
-UPDATE scheduled_messages s SET leased_until_ms = $4
+UPDATE scheduled_messages s SET leased_until_ms = $4, leased_by = $5
 FROM (
     SELECT d.owner_user_id, d.peer_type, d.peer_id FROM scheduled_messages d
-    WHERE d.bucket = $1 AND d.state = 0 AND d.due_date <= $2 AND d.leased_until_ms <= $3 AND NOT EXISTS (
+    WHERE d.bucket = $1 AND d.state = 0 AND d.due_date <= $2 AND {free("d", "$3")} AND NOT EXISTS (
         SELECT 1 FROM scheduled_messages e
         WHERE e.bucket = $1 AND e.owner_user_id = d.owner_user_id AND e.peer_type = d.peer_type
             AND e.peer_id = d.peer_id AND e.state = 0
             AND (e.due_date, e.scheduled_id) < (d.due_date, d.scheduled_id))
-    ORDER BY d.due_date, d.owner_user_id, d.scheduled_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED
+    ORDER BY d.due_date, d.owner_user_id, d.scheduled_id LIMIT $6 FOR UPDATE OF d SKIP LOCKED
 ) p
 WHERE s.bucket = $1 AND s.owner_user_id = p.owner_user_id AND s.peer_type = p.peer_type
-    AND s.peer_id = p.peer_id AND s.state = 0 AND s.due_date <= $2 AND s.leased_until_ms <= $3
+    AND s.peer_id = p.peer_id AND s.state = 0 AND s.due_date <= $2 AND {free("s", "$3")}
 RETURNING {COLUMNS}
 """
 # Leases messages of a chat, whatever their time.
 SQL_LEASE_SOME: Final = f"""
-UPDATE scheduled_messages s SET leased_until_ms = $7
+UPDATE scheduled_messages s SET leased_until_ms = $7, leased_by = $8
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4
-    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND s.leased_until_ms <= $6
+    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND {free("s", "$6")}
 RETURNING {COLUMNS}
 """
 # Takes a message off the list that was sent, or cannot be.
 SQL_FINISH: Final = """
-UPDATE scheduled_messages s SET state = $4
+UPDATE scheduled_messages s SET state = $4, leased_until_ms = 0, leased_by = NULL
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.scheduled_id = $3 AND s.state = 0
 RETURNING s.scheduled_id
 """
@@ -93,12 +93,19 @@ class DueStore:
     """Sends what waits."""
 
     def __init__(
-        self, pool: Pool, events: EventLog, messages: MessageStore, ttl: TtlStore, clock: Clock
+        self,
+        pool: Pool,
+        events: EventLog,
+        messages: MessageStore,
+        ttl: TtlStore,
+        leases: Leases,
+        clock: Clock,
     ) -> None:
         self._pool = pool
         self._events = events
         self._messages = messages
         self._ttl = ttl
+        self._leases = leases
         self._clock = clock
 
     async def send(
@@ -113,17 +120,8 @@ class DueStore:
 
         *Spec: messages.sendScheduledMessages*
         """
-        now_ms = self._now_ms()
-        rows = await self._pool_lease(
-            SQL_LEASE_SOME,
-            bucket_of(owner),
-            owner,
-            peer.type,
-            peer.id,
-            usable_ids(scheduled_ids),
-            now_ms,
-            now_ms + LEASE_MS,
-        )
+        chat = (bucket_of(owner), owner, peer.type, peer.id)
+        rows = await self._pool_lease(SQL_LEASE_SOME, *chat, usable_ids(scheduled_ids), *self._leases.terms())
         leased = sorted(map(message_from_row, rows), key=lambda message: message.scheduled_id)
         return await self._dispatch(leased, origin)
 
@@ -135,11 +133,11 @@ class DueStore:
         Raises:
             Unavailable: a server is away; what was leased comes again after the lease.
         """
-        now_ms = self._now_ms()
+        now_ms = self._leases.now_ms()
         now = now_ms // 1000
         done = 0
         for row in await self._pool.fetch(SQL_DUE, list(range(OUTBOX_BUCKETS)), now, now_ms):
-            rows = await self._pool_lease(SQL_LEASE, row["bucket"], now, now_ms, now_ms + LEASE_MS, _CHATS)
+            rows = await self._pool_lease(SQL_LEASE, row["bucket"], now, *self._leases.terms(), _CHATS)
             leased = sorted(
                 map(message_from_row, rows), key=lambda one: (one.schedule_date, one.scheduled_id)
             )
@@ -221,6 +219,3 @@ class DueStore:
             )
 
         return await self._events.transact([owner], body)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.time() * 1000)

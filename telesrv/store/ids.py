@@ -202,6 +202,11 @@ class MessageIds:
         """The number of this process among all of one database."""
         return self._node
 
+    @property
+    def holder(self) -> str | None:
+        """What tells the lease of the number from every other one; None when the number is not leased."""
+        return None if self._lease is None else self._lease.holder
+
     def hold(self, lease: NodeLease) -> None:
         """Makes ids of a leased node number from now on, and none while the lease is not valid."""
         self._node, self._lease = lease.node, lease

@@ -41,6 +41,8 @@ from telesrv.store.boxes import SQL_GET, box_from_row
 from telesrv.store.drafts import SQL_DRAFT, end_drafts
 from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.leases import free
+from telesrv.store.nodes import unix_ms
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.scheduled_rows import COLUMNS, message_from_row, shown_event
 from telesrv.store.service_messages import SQL_EXISTS
@@ -97,14 +99,14 @@ UPDATE scheduled_messages s SET text = coalesce($6, s.text),
     entities = CASE WHEN $6::text IS NULL THEN s.entities ELSE $7::jsonb END,
     schedule_date = coalesce($8, s.schedule_date), due_date = coalesce($8, s.due_date), edit_date = $9
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4 AND s.scheduled_id = $5
-    AND s.state = 0 AND s.leased_until_ms <= $10
+    AND s.state = 0 AND {free("s", "$10")}
 RETURNING {COLUMNS}
 """
 # Takes messages that are not on their way off the list.
-SQL_DELETE: Final = """
+SQL_DELETE: Final = f"""
 UPDATE scheduled_messages s SET state = 2
 WHERE s.bucket = $1 AND s.owner_user_id = $2 AND s.peer_type = $3 AND s.peer_id = $4
-    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND s.leased_until_ms <= $6
+    AND s.scheduled_id = ANY($5::int[]) AND s.state = 0 AND {free("s", "$6")}
 RETURNING s.scheduled_id
 """
 
@@ -234,7 +236,7 @@ class ScheduledStore:
                 entities_to_json(entities),
                 schedule_date,
                 date,
-                self._now_ms(),
+                unix_ms(self._clock),
             )
             if row is None:
                 raise MessageInvalid
@@ -266,10 +268,8 @@ class ScheduledStore:
         wanted = usable_ids(scheduled_ids)
 
         async def body(connection: Connection, writer: EventWriter) -> tuple[list[int], Event | None]:
-            bucket = bucket_of(owner)
-            rows = await connection.fetch(
-                SQL_DELETE, bucket, owner, peer.type, peer.id, wanted, self._now_ms()
-            )
+            chat = (bucket_of(owner), owner, peer.type, peer.id)
+            rows = await connection.fetch(SQL_DELETE, *chat, wanted, unix_ms(self._clock))
             gone = sorted(row["scheduled_id"] for row in rows)
             if not gone:
                 return [], None
@@ -356,9 +356,6 @@ class ScheduledStore:
         if draft_pts is not None:
             await end_drafts(connection, writer, owner, [(peer, draft_pts)], request.date)
         return Scheduled(message, event)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.time() * 1000)
 
 
 def usable_ids(scheduled_ids: Iterable[int]) -> list[int]:

@@ -6,12 +6,13 @@ message of the new account stands in the owner's box, both with their events. Ea
 the saved number goes in that transaction. The new account has no copy and no chat, and is told nothing. Who
 may not find it by its number, by its rules of that moment, keeps the number as it was.
 
-Concurrency: a sign-up is worked on by whoever leased it, a page of owners at a time; what a dead process left
-is gone on with after the lease. Imports that were under way during the sign-up are found by a second pass.
+Concurrency: a sign-up is worked on by whoever leased it (`leases.py`), a page of owners at a time. Imports
+that were under way during the sign-up are found by a second pass.
 
 *Spec: account.setContactSignUpNotification; messageActionContactSignUp*
 """
 
+# ruff: noqa: S608 - only the condition of `leases.py` is put in
 from __future__ import annotations
 
 from typing import Final
@@ -24,6 +25,7 @@ from telesrv.domain.users import SavedContact
 from telesrv.store.action_bars import SQL_BLOCKED_USERS
 from telesrv.store.contacts import ContactStore, Joined
 from telesrv.store.events import EventWriter
+from telesrv.store.leases import Leases, free
 from telesrv.store.notify import NotifyStore
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.saved_contacts import SQL_SAVED_OF, take
@@ -31,7 +33,6 @@ from telesrv.store.service_messages import Told, add_service
 from telesrv.store.ttl import periods_of
 from telesrv.store.users import UserStore
 
-LEASE_S: Final = 60
 SETTLE_S: Final = 60
 """For so long after a sign-up, imports may still be written that had not seen it."""
 _AT_ONCE: Final = 16
@@ -40,17 +41,19 @@ _PAGE: Final = 50
 """How many owners are told under one lease: a second or so."""
 
 # Which sign-ups are to be told of.
-SQL_DUE: Final = """
-SELECT user_id, phone, quiet, after_user_id, last_pass, created_at, due_at FROM sign_ups
-WHERE due_at <= $1 ORDER BY due_at LIMIT $2
+SQL_DUE: Final = f"""
+SELECT s.user_id FROM sign_ups s WHERE s.due_at <= $1 AND {free("s", "$2")} ORDER BY s.due_at LIMIT $3
 """
 # Leases a sign-up, unless somebody else has.
-SQL_LEASE: Final = """
-UPDATE sign_ups SET due_at = $3 WHERE user_id = $1 AND due_at = $2 RETURNING user_id
+SQL_LEASE: Final = f"""
+UPDATE sign_ups s SET leased_until_ms = $4, leased_by = $5
+WHERE s.user_id = $1 AND s.due_at <= $2 AND {free("s", "$3")}
+RETURNING s.user_id, s.phone, s.quiet, s.after_user_id, s.last_pass, s.created_at
 """
-# Says how far the telling has come and when it goes on, unless the lease was lost.
+# Gives a sign-up back, and says how far the telling has come and when it goes on; unless somebody else did.
 SQL_ADVANCE: Final = """
-UPDATE sign_ups SET after_user_id = $3, last_pass = $4, due_at = $5 WHERE user_id = $1 AND due_at = $2
+UPDATE sign_ups SET after_user_id = $4, last_pass = $5, due_at = $6, leased_until_ms = 0, leased_by = NULL
+WHERE user_id = $1 AND after_user_id = $2 AND last_pass = $3
 """
 # Forgets a sign-up that everybody was told of.
 SQL_END: Final = """
@@ -71,12 +74,19 @@ class SignUpStore:
     """Tells address books of new accounts."""
 
     def __init__(
-        self, pool: Pool, contacts: ContactStore, users: UserStore, notify: NotifyStore, clock: Clock
+        self,
+        pool: Pool,
+        contacts: ContactStore,
+        users: UserStore,
+        notify: NotifyStore,
+        leases: Leases,
+        clock: Clock,
     ) -> None:
         self._pool = pool
         self._contacts = contacts
         self._users = users
         self._notify = notify
+        self._leases = leases
         self._clock = clock
 
     async def tell_due(self) -> int:
@@ -89,13 +99,13 @@ class SignUpStore:
         """
         now = int(self._clock.time())
         told = 0
-        for row in await self._pool.fetch(SQL_DUE, now, _AT_ONCE):
-            leased_until = now + LEASE_S
-            if await self._pool.fetchval(SQL_LEASE, row["user_id"], row["due_at"], leased_until) is not None:
-                told += await self._tell_page(row, leased_until)
+        for due in await self._pool.fetch(SQL_DUE, now, self._leases.now_ms(), _AT_ONCE):
+            row = await self._pool.fetchrow(SQL_LEASE, due["user_id"], now, *self._leases.terms())
+            if row is not None:
+                told += await self._tell_page(row)
         return told
 
-    async def _tell_page(self, row: Record, leased_until: int) -> int:
+    async def _tell_page(self, row: Record) -> int:
         user_id, phone, last_pass = row["user_id"], row["phone"], row["last_pass"]
         user = await self._users.get(user_id)
         if user is None or user.deleted or user.phone != phone:
@@ -112,7 +122,7 @@ class SignUpStore:
                 if owner != user_id and view.may(PrivacyKey.ADDED_BY_PHONE):
                     quiet = row["quiet"] or view.blocked or owner in blocked
                     told += await self._tell(owner, user_id, phone, quiet)
-        now = int(self._clock.time())
+        reached, now = (row["after_user_id"], last_pass), int(self._clock.time())
         if len(owners) == _PAGE:
             after, due_at = owners[-1], now
         elif last_pass:
@@ -120,7 +130,7 @@ class SignUpStore:
             return told
         else:
             after, last_pass, due_at = 0, True, row["created_at"] + SETTLE_S
-        await self._pool.execute(SQL_ADVANCE, user_id, leased_until, after, last_pass, due_at)
+        await self._pool.execute(SQL_ADVANCE, user_id, *reached, after, last_pass, due_at)
         return told
 
     async def _tell(self, owner: int, user_id: int, phone: str, quiet: bool) -> bool:

@@ -5,13 +5,14 @@ service message that tells of it, which is the first to have that time; a messag
 sent with. What has expired is deleted in batches of at most 1,000, each one transaction with its event, and
 once however many processes look: a copy that is gone is not deleted again.
 
-Concurrency: a chat is looked at by whoever leased its row (SKIP LOCKED, one bucket at a time); a holder that
-dies leaves it to the others after the lease. Every chat with a period is looked at once in that period, at
-the latest, so a send writes nothing more than the time in its own row.
+Concurrency: a chat is looked at by whoever leased its row (SKIP LOCKED, one bucket at a time; `leases.py`).
+Every chat with a period is looked at once in that period, at the latest, so a send writes nothing more than
+the time in its own row.
 
 *Spec: messages.setHistoryTTL*
 """
 
+# ruff: noqa: S608 - only the condition of `leases.py` is put in
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -32,10 +33,10 @@ from telesrv.store.archive import ArchiveStore, move_of, put_away
 from telesrv.store.deletes import DeleteStore
 from telesrv.store.edits import SQL_BLOCKED_BY
 from telesrv.store.events import EventLog, EventWriter
+from telesrv.store.leases import Leases, free
 from telesrv.store.pool import Connection, Pool, Record
 from telesrv.store.service_messages import SQL_EXISTS, Told, add_service, reaches
 
-LEASE_S: Final = 60
 _CHATS: Final = 16
 """How many chats are leased at once."""
 _BATCHES: Final = 10
@@ -61,16 +62,17 @@ WHERE t.period_s <> excluded.period_s
 RETURNING owner_user_id
 """
 # Finds the buckets that have chats to look at.
-SQL_DUE: Final = """
-SELECT bucket FROM history_ttl WHERE bucket = ANY($1::smallint[]) AND due_at <= $2 GROUP BY bucket
+SQL_DUE: Final = f"""
+SELECT t.bucket FROM history_ttl t
+WHERE t.bucket = ANY($1::smallint[]) AND t.due_at <= $2 AND {free("t", "$3")} GROUP BY t.bucket
 """
 # Leases chats of a bucket that are to be looked at.
-SQL_LEASE: Final = """
-UPDATE history_ttl t SET due_at = $3
+SQL_LEASE: Final = f"""
+UPDATE history_ttl t SET leased_until_ms = $4, leased_by = $5
 FROM (
     SELECT d.owner_user_id, d.peer_type, d.peer_id FROM history_ttl d
-    WHERE d.bucket = $1 AND d.due_at <= $2
-    ORDER BY d.due_at LIMIT $4 FOR UPDATE SKIP LOCKED
+    WHERE d.bucket = $1 AND d.due_at <= $2 AND {free("d", "$3")}
+    ORDER BY d.due_at LIMIT $6 FOR UPDATE OF d SKIP LOCKED
 ) p
 WHERE t.bucket = $1 AND t.owner_user_id = p.owner_user_id AND t.peer_type = p.peer_type
     AND t.peer_id = p.peer_id
@@ -89,10 +91,11 @@ WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.expires
     AND NOT b.deleted
 ORDER BY b.expires_at LIMIT 1
 """
-# Says when a chat is to be looked at next, unless its period was changed meanwhile.
+# Gives a chat back and says when it is to be looked at next; at once, when its period was changed meanwhile.
 SQL_AGAIN: Final = """
-UPDATE history_ttl SET due_at = $6
-WHERE bucket = $1 AND owner_user_id = $2 AND peer_type = $3 AND peer_id = $4 AND set_at = $5
+UPDATE history_ttl SET leased_until_ms = 0, leased_by = NULL,
+    due_at = CASE WHEN set_at = $5 THEN $6 ELSE due_at END
+WHERE bucket = $1 AND owner_user_id = $2 AND peer_type = $3 AND peer_id = $4
 """
 # Forgets a chat whose messages are kept, unless its period was changed meanwhile.
 SQL_FORGET: Final = """
@@ -117,10 +120,13 @@ SELECT 1 FROM dialogs WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = 
 class TtlStore:
     """Periods of chats, and what becomes of them."""
 
-    def __init__(self, pool: Pool, events: EventLog, deletes: DeleteStore, clock: Clock) -> None:
+    def __init__(
+        self, pool: Pool, events: EventLog, deletes: DeleteStore, leases: Leases, clock: Clock
+    ) -> None:
         self._pool = pool
         self._events = events
         self._deletes = deletes
+        self._leases = leases
         self._archive = ArchiveStore(pool)
         self._clock = clock
         self._defaults: OrderedDict[int, tuple[int, float]] = OrderedDict()
@@ -257,10 +263,10 @@ class TtlStore:
         """
         now = int(self._clock.time())
         gone = 0
-        for row in await self._pool.fetch(SQL_DUE, list(range(OUTBOX_BUCKETS)), now):
+        for row in await self._pool.fetch(SQL_DUE, list(range(OUTBOX_BUCKETS)), now, self._leases.now_ms()):
             bucket = row["bucket"]
             async with self._pool.acquire() as connection:
-                chats = await connection.fetch(SQL_LEASE, bucket, now, now + LEASE_S, _CHATS)
+                chats = await connection.fetch(SQL_LEASE, bucket, now, *self._leases.terms(), _CHATS)
             for chat in chats:
                 gone += await self._expire_chat(bucket, chat, now)
         return gone

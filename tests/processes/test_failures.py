@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -78,6 +80,64 @@ async def test_a_killed_worker_takes_nothing_along(server: RunningServer, join: 
     await three_workers(server, without=pids[0])
     # Nobody waited for the dead one to answer: they all heard that it is gone.
     assert server.log_text().count("another node did not answer") == unanswered
+
+
+async def test_what_a_killed_worker_was_sending_is_sent_once_by_another(
+    server: RunningServer, join: MakePerson
+) -> None:
+    """A message whose time has come is held up in the worker that leased it, and the lease is a long one."""
+    pids = await three_workers(server)
+    anna, boris = await join(), await join()
+    later = functions.messages.SendMessage(
+        peer=await anna.peer(boris),
+        message="its time has come",
+        random_id=anna.next_random_id(),
+        schedule_date=int(time.time()) + 86_400,
+    )
+    assert isinstance(await anna.ask(later), types.Updates)
+    endpoints = discover(server.data_dir)
+    assert endpoints is not None
+    connection = await asyncpg.connect(endpoints.postgres_dsn)
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT FROM private_messages WHERE sender_user_id = $1 FOR UPDATE", anna.user_id
+            )
+            pid = await until(
+                partial(sender_of, endpoints.postgres_dsn, anna.user_id), "a worker that sends it"
+            )
+            os.kill(pid, signal.SIGKILL)
+        finished = "SELECT state = 1 FROM scheduled_messages WHERE owner_user_id = $1"
+        await until(lambda: connection.fetchval(finished, anna.user_id), "another worker")
+    finally:
+        await connection.close()
+    survivor = next(other for other in pids if other != pid)
+    for person, other in ((anna, boris), (boris, anna)):
+        await person.connect_to(survivor)
+        history = functions.messages.GetHistory(
+            peer=await person.peer(other),
+            **dict.fromkeys(("offset_id", "offset_date", "add_offset", "max_id", "min_id", "hash"), 0),
+            limit=10,
+        )
+        texts = [message.message for message in (await person.ask(history)).messages]
+        assert texts == ["its time has come"]
+    await three_workers(server, without=pid)
+
+
+async def sender_of(dsn: str, user_id: int) -> int | None:
+    """Makes due what waits of the account, with a lease that does not end by itself; returns whose it is."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(
+            "UPDATE scheduled_messages SET due_date = 0 WHERE owner_user_id = $1 AND due_date > 0", user_id
+        )
+        return await connection.fetchval(
+            "UPDATE scheduled_messages s SET leased_until_ms = 9e15::bigint FROM nodes n "
+            "WHERE n.holder = s.leased_by AND s.owner_user_id = $1 RETURNING n.pid",
+            user_id,
+        )
+    finally:
+        await connection.close()
 
 
 async def test_a_hanging_worker_is_passed_over_and_lets_go(server: RunningServer, join: MakePerson) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from telesrv.domain.updates import EventKind
-from telesrv.outbox.accounts import GRACE_S, IDLE_EVERY_S, LEFT_AFTER_S, AccountKeeper
+from telesrv.outbox.accounts import GRACE_S, IDLE_EVERY_S, SETTLE_S, AccountKeeper
 from telesrv.tl import functions, types
 from tests.rpc.chats import Server, running
 
@@ -119,11 +119,33 @@ async def test_a_deletion_that_was_left_goes_on(server: Server) -> None:
     keeper = keeper_of(server, Links())
     await keeper.look()
     assert await bob.pts() == before, "its process may still be at it"
-    server.clock.advance(LEFT_AFTER_S)
+    server.clock.advance(SETTLE_S)
     await keeper.look()
     await keeper.look()
     [event] = (await server.store.updates.difference(bob.user_id, before, 100)).events
     assert event.kind is EventKind.ACCOUNT_DELETED
+
+
+async def test_a_deletion_goes_on_at_once_when_its_process_has_died(server: Server) -> None:
+    """The others are told; what the account owned goes no sooner than ever."""
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await ada.send(bob)
+    before, store = await bob.pts(), server.store
+    store.ids.message_ids.hold(lease := await store.nodes.acquire())
+    await store.deletion.begin(ada.user_id)
+    keeper = keeper_of(server, Links())
+    await keeper.look()
+    assert await bob.pts() == before
+    await store.nodes.bury(lease.node, lease.holder)
+    await keeper.look()
+    await keeper.look()
+    [event] = (await store.updates.difference(bob.user_id, before, 100)).events
+    assert event.kind is EventKind.ACCOUNT_DELETED
+    count = "SELECT count(*) FROM message_boxes WHERE owner_user_id = $1"
+    assert await store.pool.fetchval(count, ada.user_id) == 1
+    server.clock.advance(SETTLE_S)
+    await keeper.look()
+    assert await store.pool.fetchval(count, ada.user_id) == 0
 
 
 async def test_an_account_that_nobody_uses_is_deleted_by_one_process(server: Server) -> None:

@@ -186,9 +186,11 @@ async def test_the_others_are_told_once_whoever_goes_on(server: Server) -> None:
     store = server.store
     assert await store.deletion.begin(ada.user_id) == [ada.caller.auth_key_id]
     assert await store.deletion.begin(ada.user_id) is None
-    assert await store.deletion.unfinished(60) == []
-    server.clock.advance(61)
-    assert await store.deletion.unfinished(60) == [ada.user_id]
+    assert await store.deletion.left(61) == {}
+    server.clock.advance(60)
+    assert await store.deletion.left(61) == {ada.user_id: False}
+    server.clock.advance(1)
+    assert await store.deletion.left(61) == {ada.user_id: True}
     while await store.deletion.step(ada.user_id):
         pass
     assert not await store.deletion.step(ada.user_id)

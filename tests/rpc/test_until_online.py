@@ -11,7 +11,7 @@ import pytest
 from telesrv.domain.peers import Peer
 from telesrv.domain.scheduled import WHEN_ONLINE
 from telesrv.domain.updates import OUTBOX_BUCKETS
-from telesrv.outbox.accounts import LEFT_AFTER_S
+from telesrv.outbox.accounts import SETTLE_S
 from telesrv.store.until_online import AT_ONCE, PAGE, wait_for
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
@@ -233,7 +233,7 @@ async def test_it_leaves_the_list_of_whom_it_cannot_reach_any_more(server: Serve
     ada, bob = await server.account(), await server.account()
     await wait(ada, bob, "hello")
     await server.store.deletion.begin(bob.user_id)
-    server.clock.advance(LEFT_AFTER_S + 1)
+    server.clock.advance(SETTLE_S + 1)
     await keeper_of(server, Links()).look()
     assert await server.store.due.dispatch() == 1
     assert await server.store.scheduled.waiting(ada.user_id, Peer.user(bob.user_id)) == []
