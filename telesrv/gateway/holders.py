@@ -50,8 +50,8 @@ class Holders:
             await self._registry.enter_users(self._peers.number, users)
             self._entered = set(users)
 
-    async def drop_left(self) -> None:
-        """Takes out the accounts whose last session here has ended.
+    async def drop_left(self) -> list[int]:
+        """Takes out the accounts whose last session here has ended; returns which.
 
         Raises:
             Unavailable: Redis is away.
@@ -62,6 +62,7 @@ class Holders:
             self._entered.difference_update(left)
             if left:
                 await self._registry.leave_users(self._peers.number, left)
+        return left
 
     async def leave(self) -> None:
         """Takes every account out: this process ends.

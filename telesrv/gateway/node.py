@@ -146,7 +146,7 @@ class Node:
         while True:
             await asyncio.sleep(BEAT_S)
             try:
-                await self._holders.drop_left()
+                self._store.presence.forget(await self._holders.drop_left())
                 now = self._clock.monotonic()
                 self._hub.expire_detached(now)
                 if now - refreshed_at > _REFRESH_S:
@@ -177,6 +177,7 @@ class Node:
         """Makes good what passed this node by: caches, entries, sessions that have moved on, pushes."""
         self._store.auth_keys.forget_all()
         self._store.accounts.forget_all()
+        self._store.presence.forget_all()
         for actor in self._hub:
             actor.identified = False
         await self._holders.enter_all()
@@ -280,6 +281,13 @@ class Node:
         if user_id is not None:
             await self._holders.enter(user_id)
 
+    async def went_offline(self, user_id: int) -> None:
+        """Has what the account does next be noted, where else it has sessions: a process in which it had some
+        has forgotten it with the last one.
+        """
+        if nodes := (await self.remote_holders([user_id])).get(user_id):
+            await self._peers.tell(nodes, "told", {"what": "offline", "user_id": user_id})
+
     async def forget_key(self, auth_key_id: int) -> None:
         """Closes every session of a destroyed auth key, in every process."""
         await self._tell({"what": "forget_key", "auth_key_id": auth_key_id})
@@ -331,6 +339,8 @@ class Node:
             for auth_key_id in header["auth_key_ids"]:
                 self._store.accounts.forget(auth_key_id)
             self._hub.log_out(header["auth_key_ids"])
+        elif what == "offline":
+            self._store.presence.forget([header["user_id"]])
         elif what == "forget_key":
             self._store.auth_keys.forget(header["auth_key_id"])
             self._store.accounts.forget(header["auth_key_id"])

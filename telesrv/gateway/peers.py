@@ -15,7 +15,7 @@ Concurrency: one event loop. Lifecycle: `start` (bus, sign of life, greeting), `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
 import structlog
@@ -257,8 +257,11 @@ class Peers:
         Raises:
             Unavailable: Redis is away.
         """
-        living = await self.living()
-        for node in living - await self.bus.broadcast(living, kind, header, timeout_s=_ANSWER_S):
+        await self.tell(await self.living(), kind, header)
+
+    async def tell(self, nodes: Collection[int], kind: str, header: Header) -> None:
+        """Tells some nodes only; as `tell_all`."""
+        for node in set(nodes) - await self.bus.broadcast(nodes, kind, header, timeout_s=_ANSWER_S):
             self._was_silent(node)
 
     def _was_silent(self, node: int) -> bool:

@@ -19,7 +19,7 @@ import structlog
 
 from telesrv.clock import Clock
 from telesrv.outbox.turns import Turns
-from telesrv.rpc.audience import tell_presence
+from telesrv.rpc.audience import set_offline, tell_presence
 from telesrv.rpc.context import SessionControl
 from telesrv.store import Store
 
@@ -134,7 +134,7 @@ class AccountKeeper:
         wall = int(self._clock.time())
         online = [user_id for user_id, seen in presence.items() if seen.online_until > wall]
         for user_id in online[:MAX_OFFLINE]:
-            await self._store.presence.set_offline(user_id, gone[user_id])
+            await set_offline(self._store, self._sessions, user_id, gone[user_id])
             await tell_presence(self._store, self._sessions, user_id, wall)
 
     async def _tell_of_deletion(self, user_id: int) -> None:

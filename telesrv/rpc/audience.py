@@ -35,6 +35,16 @@ async def show_active(store: Store, sessions: SessionControl, user_id: int, now:
             await tell_presence(store, sessions, user_id, now)
 
 
+async def set_offline(store: Store, sessions: SessionControl, user_id: int, at: int) -> None:
+    """Has the account be offline since *at*, until it does something again at whatever process.
+
+    Raises:
+        Unavailable: a server is away.
+    """
+    await store.presence.set_offline(user_id, at)
+    await sessions.went_offline(user_id)
+
+
 async def tell_presence(
     store: Store, sessions: SessionControl, user_id: int, now: int, *, roughly: bool = False
 ) -> None:

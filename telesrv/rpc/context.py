@@ -76,6 +76,14 @@ class SessionControl(Protocol):
         """Brings the key's sessions of this process in line with the account that the store has for it."""
         ...
 
+    async def went_offline(self, user_id: int) -> None:
+        """Has what the account does next show it online again, whichever process it does it at.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        ...
+
     async def with_sessions(self, user_ids: Collection[int]) -> list[int]:
         """Returns those of the accounts that have sessions, in any process, as far as that can be known."""
         ...

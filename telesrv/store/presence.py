@@ -4,13 +4,16 @@ Guarantees: `online_until` only moves forward until the account goes offline; a 
 MGET. Redis keeps the last word for a month; when it lost everything, last_seen_at of PostgreSQL is at most
 five minutes behind.
 
+That an account is active is noted seldom, and each process knows what it noted by itself. Who sets an account
+offline has the others forget that (`forget`): those that hold sessions of it, as the rest have forgotten it.
+
 *Spec: account.updateStatus; User status*
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from telesrv.clock import Clock
@@ -79,11 +82,20 @@ class PresenceStore:
             await self._pool.execute(SQL_SEEN, user_id, now)
 
     async def set_offline(self, user_id: int, now: int) -> None:
-        """Notes that the account went offline at *now*."""
-        self._active.pop(user_id, None)
+        """Notes that the account went offline at *now*; the other processes are to `forget` it then."""
+        self.forget([user_id])
         client, key = self._redis.client, self._redis.key(self._key(user_id))
         await self._redis.call(lambda: client.set(key, b"%d %d" % (now, now), px=KEEP_MS))
         await self._pool.execute(SQL_SEEN, user_id, now)
+
+    def forget(self, user_ids: Iterable[int]) -> None:
+        """Has what the accounts do next be noted."""
+        for user_id in user_ids:
+            self._active.pop(user_id, None)
+
+    def forget_all(self) -> None:
+        """Has what any account does next be noted."""
+        self._active.clear()
 
     async def get(self, user_ids: Collection[int]) -> dict[int, Presence]:
         """Returns the presence of every account that exists; PostgreSQL knows what Redis lost."""

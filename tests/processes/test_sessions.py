@@ -35,6 +35,39 @@ async def test_a_session_goes_on_in_every_worker(server: RunningServer, join: Ma
     assert not any(isinstance(m, mt.NewSessionCreated | types.UpdatesTooLong) for m in later)
 
 
+async def test_who_writes_after_going_offline_is_online_whichever_workers_those_are(
+    server: RunningServer, join: MakePerson
+) -> None:
+    """Each worker notes seldom that somebody is active, and has to hear that it is not so any more."""
+    pids = server.worker_pids()
+    anna, boris = await join(pids[0]), await join(pids[2])
+    second = await join(pids[1], anna.phone)
+    to_boris, to_anna = await anna.peer(boris), await boris.peer(anna)
+
+    async def status() -> type:
+        seen = types.InputUser(user_id=anna.user_id, access_hash=to_anna.access_hash)
+        (user,) = (await boris.ask(functions.users.GetFullUser(id=seen))).users
+        return type(user.status)
+
+    async def write(person: Person) -> None:
+        await person.say(to_boris, "here")
+        assert await status() is types.UserStatusOnline
+
+    async def leave(person: Person) -> None:
+        assert await person.ask(functions.account.UpdateStatus(offline=True)) is True
+        assert await status() is types.UserStatusOffline
+
+    for writer, leaver in ((anna, second), (second, anna), (anna, anna), (anna, second)):
+        await write(writer)
+        await leave(leaver)
+        await write(writer)
+    await second.close()
+    for pid in (pids[1], pids[0], pids[2], pids[0]):  # one session that moves, and has left where it was
+        await anna.connect_to(pid)
+        await leave(anna)
+        await write(anna)
+
+
 async def test_a_request_runs_once_wherever_it_is_repeated(server: RunningServer, join: MakePerson) -> None:
     pids = server.worker_pids()
     anna = await join(pids[0])

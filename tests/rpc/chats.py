@@ -45,6 +45,8 @@ class Sessions:
 
     async def noticed(self, auth_key_id: int, user_id: int | None) -> None: ...
 
+    async def went_offline(self, user_id: int) -> None: ...
+
     async def with_sessions(self, user_ids: Collection[int]) -> list[int]:
         return list(user_ids)
 

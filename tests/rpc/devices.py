@@ -43,6 +43,8 @@ class Sessions:
     async def noticed(self, auth_key_id: int, user_id: int | None) -> None:
         self.told.append(("out", auth_key_id) if user_id is None else ("in", auth_key_id, user_id))
 
+    async def went_offline(self, user_id: int) -> None: ...
+
     async def with_sessions(self, user_ids: Collection[int]) -> list[int]:
         return list(user_ids)
 

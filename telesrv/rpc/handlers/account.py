@@ -12,7 +12,7 @@ from telesrv.domain.usernames import is_reserved_username, is_valid_username
 from telesrv.domain.users import Authorization
 from telesrv.mtproto.exchange import DH_BYTES, DH_G, DH_PRIME
 from telesrv.rpc import fields
-from telesrv.rpc.audience import tell_presence
+from telesrv.rpc.audience import set_offline, tell_presence
 from telesrv.rpc.convert.users import status_to_tl
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
@@ -63,7 +63,7 @@ async def update_status(ctx: Context, request: functions.account.UpdateStatus) -
     await ctx.store.limits.hit("account:status", user_id, STATUS_REPORTS_PER_MINUTE, 60)
     before = (await ctx.store.presence.get([user_id])).get(user_id)
     if request.offline:
-        await ctx.store.presence.set_offline(user_id, now)
+        await set_offline(ctx.store, ctx.sessions, user_id, now)
     else:
         await ctx.store.presence.set_online(user_id, now + ONLINE_S)
         await ctx.store.until_online.came(user_id)

@@ -19,7 +19,7 @@ from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import ProtocolError
 from telesrv.mtproto.exchange import verify_bind_temp_auth_key
 from telesrv.rpc import exported_auth, fields
-from telesrv.rpc.audience import tell_presence
+from telesrv.rpc.audience import set_offline, tell_presence
 from telesrv.rpc.convert.users import SERVICE_PHONE
 from telesrv.rpc.errors import bad_request
 from telesrv.rpc.registry import handler
@@ -141,7 +141,7 @@ async def log_out(ctx: Context, request: functions.auth.LogOut) -> types.auth.Lo
     user_id = ctx.caller.user_id
     await _leave_account(ctx)
     if user_id is not None and not await ctx.store.accounts.authorizations(user_id):
-        await ctx.store.presence.set_offline(user_id, ctx.now())
+        await set_offline(ctx.store, ctx.sessions, user_id, ctx.now())
         await tell_presence(ctx.store, ctx.sessions, user_id, ctx.now())
     return types.auth.LoggedOut()
 
