@@ -7,9 +7,8 @@ import sys
 import uvloop
 
 from telesrv.config import ConfigError, load_settings
-from telesrv.domain.errors import Unavailable
 from telesrv.logs import configure_logging
-from telesrv.platform import MigrationError, PlatformError
+from telesrv.platform import PlatformError
 from telesrv.supervisor import supervise
 
 
@@ -21,7 +20,7 @@ def main() -> None:
         uvloop.run(supervise(load_settings()))
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
-    except (PlatformError, MigrationError, Unavailable, OSError) as error:
+    except (PlatformError, OSError) as error:
         sys.exit(_complain(str(error), 1))
 
 

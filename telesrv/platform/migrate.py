@@ -141,8 +141,8 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
     """Brings the database up to date; safe to call from several processes at once.
 
     Raises:
-        MigrationError: the server cannot be reached, a file fails, was changed after it was applied, or the
-        database is newer than the files.
+        MigrationError: the server cannot be reached or lets nothing be made, a file fails, was changed
+        after it was applied, or the database is newer than the files.
     """
     migrations = load(directory)
     connection = await connect(dsn)
@@ -155,6 +155,13 @@ async def migrate(dsn: str, partitions: int, directory: Path = DIRECTORY) -> Mig
             raise MigrationError(
                 f"the database is at migration {newest}, this server knows {known}; run the newer server"
             )
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise MigrationError(
+            f"PostgreSQL lets no schema be made ({error}); "
+            "make the user of TELESRV_POSTGRES_DSN the owner of the database"
+        ) from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise MigrationError(f"PostgreSQL did not take the schema ({error})") from error
     finally:
         await connection.close()
     return Migrated(tuple(applied), partitions)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -148,6 +150,22 @@ async def test_processes_that_start_together_take_turns(empty_postgres_dsn: str,
     directory = files(tmp_path, m0001_boxes=BOXES, m0002_b="CREATE TABLE b (x int)")
     results = await asyncio.gather(*(migrate(empty_postgres_dsn, 4, directory) for _ in range(20)))
     assert sorted(name for result in results for name in result.applied) == ["0001_boxes", "0002_b"]
+
+
+async def test_who_may_make_nothing_is_told_what_to_do(empty_postgres_dsn: str, tmp_path: Path) -> None:
+    visitor = f"visitor_{secrets.token_hex(6)}"
+    parts = urlsplit(empty_postgres_dsn)
+    dsn = urlunsplit(parts._replace(netloc=f"{visitor}:secret@{parts.netloc.rpartition('@')[2]}"))
+    connection = await asyncpg.connect(empty_postgres_dsn)
+    try:
+        await connection.execute(f"CREATE ROLE {visitor} LOGIN PASSWORD 'secret'")
+        try:
+            with pytest.raises(MigrationError, match="make the user of TELESRV_POSTGRES_DSN the owner"):
+                await migrate(dsn, 4, files(tmp_path, m0001_a="CREATE TABLE a (x int)"))
+        finally:
+            await connection.execute(f"DROP ROLE {visitor}")
+    finally:
+        await connection.close()
 
 
 @pytest.mark.parametrize("name", ["1_short.sql", "0001-dash.sql", "0001_Big.sql"])
