@@ -47,6 +47,8 @@ def store(
       TELESRV_LOAD_CONCURRENCY=32,256   clients at once; each level is measured
       TELESRV_LOAD_MESSAGES=5000        a round
       TELESRV_LOAD_ROUNDS=3             medians are taken
+      TELESRV_LOAD_PARTITIONS=16        of each large table
+      TELESRV_LOAD_SEED=1               what is done by chance is done alike with one seed
       TELESRV_LOAD_POOL_CONNS=50        connections to PostgreSQL
       TELESRV_POSTGRES_AT_ONCE          how many of them work at once; 4 for each core
       TELESRV_LOAD_DEFER_DISPATCH=1     fill, then drain only; nothing is pushed while sending

@@ -132,7 +132,8 @@ Unset = BeforeValidator(_empty_is_unset)
 class Settings(BaseSettings):
     """The settings of one server, checked; build it with `load_settings()`.
 
-    Durations are in seconds. Secrets are `SecretStr` and never appear in a `repr` or a log line.
+    Durations are in seconds here; the environment may say `500ms` or `2m`. Secrets are `SecretStr` and never
+    appear in a `repr` or a log line.
     """
 
     model_config = SettingsConfigDict(

@@ -54,7 +54,8 @@ class Supervisor:
 
         Raises:
             ConfigError: a setting cannot be used.
-            PlatformError, MigrationError: a part did not start.
+            PlatformError: a part did not start.
+            OSError: a file cannot be written, or a port cannot be listened at.
         """
         try:
             await self._start()

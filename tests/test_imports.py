@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "rpc": {"tl", "mtproto", "domain", "store"},
     "gateway": {"tl", "mtproto", "domain", "store", "rpc"},
     "outbox": {"domain", "store", "rpc", "gateway"},
-    "admin": {"store", "domain", "mtproto", "gateway", "platform"},
+    "admin": {"store", "domain", "mtproto", "platform"},
 }
 """The order of the layers. The modules of `WIRING` may import all of it."""
 

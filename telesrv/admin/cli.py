@@ -78,7 +78,7 @@ def client_tdesktop(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="The port, unless that of TELESRV_LISTEN.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite a work directory that is in use.")] = False,
+    force: Annotated[bool, typer.Option(help="Move a tdata that is there aside.")] = False,
 ) -> None:
     """Write a work directory that makes a stock Telegram Desktop use this server.
 
@@ -97,7 +97,7 @@ def client_tdesktop(
     try:
         write_work_directory(directory, address, port, _public_pem(settings), force=force)
     except WorkDirectoryExists as error:
-        fail(f"{error}; give another directory, or --force to overwrite it")
+        fail(f"{error}; give another directory, or --force to move what is there aside")
     except ValueError as error:
         fail(str(error))
     except OSError as error:

@@ -99,7 +99,7 @@ def write_work_directory(
         host: the server's IPv4 or IPv6 address, as the client will reach it.
         port: its TCP port.
         public_key_pem: the server's RSA public key.
-        force: replace what is there.
+        force: move aside what is there.
         random: returns that many random bytes.
 
     Raises:

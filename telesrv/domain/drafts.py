@@ -13,7 +13,7 @@ from telesrv.domain.messages import Entity, ReplyTo
 from telesrv.domain.snapshots import entities_from_json, entities_to_json
 
 MAX_DRAFTS: Final = 1_000
-"""The most drafts that one answer shows or one transaction clears."""
+"""The most drafts that one answer shows."""
 
 
 @dataclass(frozen=True, slots=True)

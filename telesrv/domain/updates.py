@@ -68,21 +68,22 @@ class EventKind(IntEnum):
     DIALOG_FILTER_ORDER = 18
     """payload order: filter ids."""
     DIALOG_FILTERS = 19
-    """What holds for all filters changed; the client reads them again."""
+    """What holds for all filters changed, payload tags_enabled; the client reads them again."""
     NOTIFY_SETTINGS = 20
-    """payload scope and a snapshot of the settings; peer for one chat's."""
+    """payload scope and a snapshot of the settings; peer for one chat's. Or payload reset: [scope, peer type,
+    peer id] of each that has its default again, and user_ids whose chats are among them."""
     PRIVACY = 21
-    """payload key and a snapshot of its rules."""
+    """payload key, a snapshot of its rules, and user_ids that they name."""
     HISTORY_TTL = 22
     """peer; payload period_s, 0 when messages are kept."""
     SCHEDULED_MESSAGE = 23
-    """peer, box_id = the id of the scheduled message."""
+    """peer, box_id = the id of the scheduled message; payload a snapshot of it."""
     SCHEDULED_DELETED = 24
     """peer; payload ids, sent_ids."""
     PHONE_CHANGED = 25
     """peer; the phone number of that account changed, or whether the owner may see it: shown as it is now."""
     ACCOUNT_DELETED = 26
-    """peer: that account is gone."""
+    """peer: that account is gone; payload listed: whether it was in the address book."""
     CHATS_DELETED = 27
     """As DELETE_MESSAGES, when chats went with their last message that the owner had pinned, archived or
     marked as unread; it may name no box, and covers one pts then. payload removed: [peer type, peer id,

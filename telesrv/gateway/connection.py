@@ -1,9 +1,9 @@
 """One TCP link: framing, key exchange, decryption, and the way to the session.
 
-Guarantees: bytes are handled in the order they came; a packet that cannot be authenticated is never
-answered, the link is closed; what was received and not handled is bounded (reading pauses), what was sent
-and not taken is bounded (the link is closed). Concurrency: one task handles the frames; writes go out once
-per turn of the loop.
+Guarantees: bytes are handled in the order they came; a packet that its key does not
+authenticate is never answered, the link is closed; what was received and not handled is bounded (reading
+pauses), what was sent and not taken is bounded (the link is closed). Concurrency: one task handles the
+frames; writes go out once per turn of the loop.
 
 *Spec: MTProto transports; Creating an Authorization Key; Security Guidelines for Client Developers*
 """

@@ -1,8 +1,8 @@
 """The other serving processes: who lives, who hangs, and this one's number and sign of life among them.
 
 Guarantees:
-- A node that joins is known to every living one when `start` returns; one that dies or leaves is told to
-  *on_gone* within `ALIVE_S`.
+- A node that joins is known to every living one when `start` returns; one that dies is told to
+  *on_gone* within `ALIVE_S` and a beat, or twice that when Redis has lost the signs of life.
 - A node that was silent for longer than that, or whose sign of life Redis lost, learns it itself and has
   *on_away* make good what passed it by.
 - A node that does not answer is asked nothing more until it is heard again, is dead, or has had time to

@@ -97,8 +97,8 @@ class Session:
         salts: the server salts of that key.
         random: gives that many random bytes.
         limits: the bounds.
-        min_msg_id: msg_ids at or below it are taken for seen before: the ``highest_msg_id`` of an earlier
-            process that is gone with its window. What comes after it is new. A packet at or below is
+        min_msg_id: msg_ids at or below it are taken for seen before: what an earlier process, which is
+            gone with its window, may have executed. What comes after it is new. A packet at or below is
             refused with 16, upon which clients send it anew, or Telegram Desktop in a fresh container;
             there it is refused with 20, upon which TDLib and Telegram Desktop take a new msg_id (16 would
             make Telegram Desktop repeat the old one for ever). Telethon and pyrogram never repeat a msg_id.

@@ -1,10 +1,10 @@
 """Dispatch workers: claim owed pushes, hand them to the sessions, delete the rows.
 
-Guarantees: a row is deleted only after every session of the account in this process has the update in its
-mailbox; a push that fails is tried again with backoff and ends in the failed state that an operator sees.
+Guarantees: a row is deleted only after every session of the account, in whichever process, has the update in
+its mailbox; a push that fails is tried again with backoff and ends in the failed state that an operator sees.
 Per account, pushes go out in pts order while nothing fails, and never past a hole in pts. Concurrency:
-every bucket belongs to one worker, so no two workers push to one account. Lifecycle: `start`, then `stop`,
-which finishes the batch under way.
+every bucket belongs to one worker of this process, so no two of them push to one account. Lifecycle:
+`start`, then `stop`, which finishes the batch under way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the server stands on when nothing else is given: its own PostgreSQL and Valkey, and the schema in it.
 
-A leaf: it imports `config` and `clock` at most, and `app`, `admin` and the tests may import it.
+A leaf: of the project it imports `config` alone, and only to run by itself. The parent process, the
+operator's commands, the load tests and the tests use it; what serves clients does not.
 """
 
 from telesrv.platform.connections import connection_limit, connections_each

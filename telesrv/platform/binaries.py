@@ -77,7 +77,7 @@ def valkey_program(account: Account) -> Path:
     if found is None:
         raise PlatformError(
             "there is no embedded Valkey for this machine; "
-            "set TELESRV_REDIS_URL to a Redis or Valkey 7 or later"
+            "set TELESRV_REDIS_URL to a Redis (6.2 or later) or Valkey"
         )
     return Path(found)
 

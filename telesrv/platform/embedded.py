@@ -92,7 +92,7 @@ class EmbeddedServers:
 
     @property
     def children(self) -> tuple[Child, ...]:
-        """The supervised processes, for health reports."""
+        """The supervised processes."""
         return tuple(self._children)
 
     async def start(self) -> Endpoints:

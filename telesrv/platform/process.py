@@ -92,7 +92,9 @@ class Child(ABC):
         """Starts the child and returns once it answers.
 
         Raises:
-            PlatformError: it died or did not answer in time; the text ends with the last lines of its log.
+            PlatformError: it died or did not answer in time: the text ends with the last lines of its log. Or
+            one of an earlier server does not end.
+            OSError: its log cannot be written.
         """
         await self.stop_leftovers()
         try:
@@ -114,7 +116,11 @@ class Child(ABC):
         await self._end_process(grace_s)
 
     async def stop_leftovers(self, grace_s: float = 8.0) -> None:
-        """Ends every process of this program that an earlier server left working in this directory."""
+        """Ends every process of this program that an earlier server left working in this directory.
+
+        Raises:
+            PlatformError: one does not end.
+        """
         left = leftovers(self.directory, self.name)
         if not left:
             return

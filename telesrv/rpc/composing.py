@@ -85,7 +85,8 @@ def message_text(
     """Returns the text of a message.
 
     Raises:
-        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG.
+        RpcError: 400 MESSAGE_EMPTY, MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
+        EntitiesTooLong: as `clean_text`.
 
     *Spec: Styled text with message entities*
     """
@@ -97,7 +98,8 @@ def draft_text(ctx: Context, text: str, entities: Iterable[types.TypeMessageEnti
     """Returns a text that is not finished, blanks and all; it may be empty.
 
     Raises:
-        RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG.
+        RpcError: 400 MESSAGE_TOO_LONG, ENTITY_BOUNDS_INVALID.
+        EntitiesTooLong: as `clean_text`.
 
     *Spec: Message drafts*
     """

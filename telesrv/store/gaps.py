@@ -1,6 +1,6 @@
 """What an operator asks of the update logs: is a pts missing below a committed one, and can it be filled?
 
-Guarantees: `find` reads only, in one statement, so that what it sees is of one moment; `fill` never puts
+Guarantees: `find` reads only, and its gaps are of one moment; `fill` never puts
 anything over an event, and a writer that was only slow notices and takes new pts.
 """
 
