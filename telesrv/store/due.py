@@ -153,8 +153,11 @@ class DueStore:
 
     async def _dispatch(self, leased: Sequence[ScheduledMessage], origin: Origin) -> list[Dispatched]:
         now = int(self._clock.time())
-        for owner, peer in dict.fromkeys((message.owner_user_id, message.peer) for message in leased):
-            await self._ttl.begin(owner, peer, date=now)
+        chats: dict[tuple[int, Peer], list[ScheduledMessage]] = {}
+        for message in leased:
+            chats.setdefault((message.owner_user_id, message.peer), []).append(message)
+        for (owner, peer), messages in chats.items():
+            await self._ttl.begin(owner, peer, messages, date=now)
         outcomes = await asyncio.gather(
             *(self._send(message, origin) for message in leased), return_exceptions=True
         )

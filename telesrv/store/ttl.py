@@ -24,9 +24,10 @@ from telesrv.clock import Clock
 from telesrv.domain.actions import Action, ActionKind
 from telesrv.domain.dialogs import ARCHIVE
 from telesrv.domain.errors import NotModified
-from telesrv.domain.messages import MAX_CHANGED, Affected, Changed
+from telesrv.domain.messages import MAX_CHANGED, Affected, Changed, SendRequest
 from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.scheduled import ScheduledMessage
 from telesrv.domain.ttl import check_period
 from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, NewEvent, bucket_of
 from telesrv.store.archive import ArchiveStore, move_of, put_away
@@ -114,6 +115,14 @@ ON CONFLICT (owner_user_id) DO UPDATE SET period_s = excluded.period_s
 # Whether an account has a chat.
 SQL_HAS_DIALOG: Final = """
 SELECT 1 FROM dialogs WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
+"""
+
+
+# How many of some messages cannot be sent: they were, or their random_id was used for another.
+SQL_USED: Final = """
+SELECT count(*) FROM unnest($2::bigint[], $3::bytea[]) AS q(random_id, digest)
+JOIN private_messages p ON p.sender_user_id = $1 AND p.random_id = q.random_id
+WHERE p.sender_box_id > 0 OR p.digest <> q.digest
 """
 
 
@@ -230,10 +239,16 @@ class TtlStore:
         await self._pool.execute(SQL_SET_DEFAULT, owner, period_s)
         self._keep(owner, period_s)
 
-    async def begin(self, owner: int, peer: Peer, *, date: int) -> None:
-        """Gives a chat that the owner is about to begin the owner's default period, if there is one.
+    async def begin(
+        self, owner: int, peer: Peer, messages: Collection[SendRequest | ScheduledMessage], *, date: int
+    ) -> None:
+        """Gives a chat that the owner's messages are about to begin the owner's default period, if there is
+        one. Nothing happens when none of them will be sent.
 
-        Nothing happens when the owner cannot write to that account.
+        It is a transaction of its own, before theirs. What it writes, a period and a service message on both
+        sides, would be the only thing in a batch of sends with ids, events and rows of other kinds, for the
+        first message of few chats; every batch would have to look for it. Who dies in between leaves a chat
+        whose sides both know its period: to a repeat of the send that is a chat like any other.
 
         Raises:
             Unavailable: a server is away.
@@ -245,6 +260,9 @@ class TtlStore:
         if not period_s or peer.id in (owner, SERVICE_USER_ID):
             return
         if await self._pool.fetchval(SQL_HAS_DIALOG, owner, peer.type, peer.id):
+            return
+        columns = [message.random_id for message in messages], [message.digest for message in messages]
+        if await self._pool.fetchval(SQL_USED, owner, *columns) == len(messages):
             return
         if await self._pool.fetchval(SQL_BLOCKED_BY, owner, peer.type, peer.id):
             return

@@ -140,3 +140,38 @@ async def test_a_chat_that_cannot_begin_gets_no_period(server: Server) -> None:
     assert (await ada.dialogs()).dialogs == []
     assert (await bob.history(ada)).messages == []
     await pair.check()
+
+
+async def test_a_message_that_is_not_sent_begins_no_chat(server: Server) -> None:
+    """A repeat, another message by the same random_id, an answer to nothing; a new one begins it."""
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    sent = await ada.send(bob, "sent", random_id=77)
+    later = int(server.clock.time()) + 3600
+    await ada.send(bob, "later", random_id=78, schedule_date=later)
+    note = (await ada.send(ada, "note")).id
+    await ada.call(
+        functions.messages.DeleteHistory(peer=ada.peer(bob), max_id=0, just_clear=False, revoke=True)
+    )
+    await ada.call(functions.messages.SetDefaultHistoryTTL(period=86_400))
+    forward = functions.messages.ForwardMessages(
+        from_peer=ada.peer(ada), to_peer=ada.peer(bob), id=[note], random_id=[77]
+    )
+    assert (await ada.send(bob, "sent", random_id=77)).id == sent.id
+    for refused, error in (
+        (ada.send(bob, "another", random_id=77), "RANDOM_ID_DUPLICATE"),
+        (ada.send(bob, "another", random_id=78), "RANDOM_ID_DUPLICATE"),
+        (ada.call(forward), "RANDOM_ID_DUPLICATE"),
+        (
+            ada.send(bob, reply_to=types.InputReplyToMessage(reply_to_msg_id=sent.id)),
+            "REPLY_MESSAGE_ID_INVALID",
+        ),
+    ):
+        with pytest.raises(Refused, match=f"400 {error}"):
+            await refused
+    assert (await bob.history(ada)).messages == (await ada.history(bob)).messages == []
+    server.clock.advance(3601)
+    assert await server.store.due.dispatch() == 1
+    [message, told] = (await bob.history(ada)).messages
+    assert (message.message, told.action.period) == ("later", 86_400)
+    await pair.check()

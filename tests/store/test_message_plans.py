@@ -55,6 +55,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "expire again": (ttl.SQL_AGAIN, (7, *CHAT, 0, 9)),
     "forget expiry": (ttl.SQL_FORGET, (7, *CHAT, 0)),
     "has dialog": (ttl.SQL_HAS_DIALOG, CHAT),
+    "used": (ttl.SQL_USED, (7, [5, 6], [b"", b""])),
     "by random_id": (scheduled.SQL_BY_RANDOM_ID, (BUCKET, 7, 5)),
     "waiting": (scheduled.SQL_CHAT, (BUCKET, *CHAT, None)),
     "waiting count": (scheduled.SQL_COUNT, (BUCKET, *CHAT)),

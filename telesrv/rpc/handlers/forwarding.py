@@ -51,7 +51,7 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
             return await schedule_all(ctx, requests, at)
         except PeerInvalid as error:
             raise await peer_error(ctx, target) from error
-    await ctx.store.ttl.begin(ctx.user_id, target, date=ctx.now())
+    await ctx.store.ttl.begin(ctx.user_id, target, requests, date=ctx.now())
     outcomes = await asyncio.gather(*map(ctx.store.messages.send, requests), return_exceptions=True)
     if request.schedule_date and all(isinstance(outcome, RandomIdConflict) for outcome in outcomes):
         return await scheduled_before(ctx, requests)

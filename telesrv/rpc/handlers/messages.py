@@ -76,7 +76,8 @@ async def send_message(ctx: Context, request: functions.messages.SendMessage) ->
     try:
         if at:
             return await schedule_all(ctx, [message], at)
-        await ctx.store.ttl.begin(ctx.user_id, peer, date=ctx.now())
+        if reply_to is None:  # in a chat that is still to begin there is nothing to reply to
+            await ctx.store.ttl.begin(ctx.user_id, peer, [message], date=ctx.now())
         sent = await ctx.store.messages.send(message)
     except PeerInvalid as error:
         raise await peer_error(ctx, peer) from error
