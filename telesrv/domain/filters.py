@@ -73,17 +73,6 @@ class DialogFilters:
     """Whether chats are marked with the filters that they are in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Muted:
-    """Which private chats are muted: all or none, and for which it is the other way round."""
-
-    by_default: bool = False
-    other_user_ids: frozenset[int] = frozenset()
-
-
-NOBODY_MUTED: Final = Muted()
-
-
 def ordered(filter_ids: Iterable[int], wanted: Sequence[int]) -> tuple[int, ...]:
     """Returns all filters in the wanted order, those that it does not name behind it by id.
 

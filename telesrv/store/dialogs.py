@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from telesrv.domain.dialogs import Archive, Dialog, DialogPage
-from telesrv.domain.filters import NOBODY_MUTED, DialogFilter, Muted
+from telesrv.domain.filters import DialogFilter
 from telesrv.domain.messages import MAX_PAGE
 from telesrv.domain.peers import MAX_ID, Peer, PeerType
 from telesrv.store.boxes import SQL_GET, box_from_row
@@ -30,15 +30,19 @@ _COLUMNS: Final = """owner_user_id, peer_type, peer_id, top_box_id, top_date, un
 _OF_DIALOG: Final = ", ".join(f"d.{name.strip()}" for name in _COLUMNS.split(","))
 
 
+# Until when some setting of the owner's mutes; which one is said where it is put in.
+SQL_MUTE_UNTIL: Final = """
+SELECT (n.settings->>'mute_until')::bigint FROM notify_settings n WHERE n.owner_user_id = $1"""
+
+
 def _in_filter(first: int) -> str:
     """The rule of `telesrv.domain.filters.in_filter` as a condition on a dialog d and the owner's contact c.
 
     Its parameters, from $*first* on: the users it names, those it excludes, contacts, non_contacts,
-    exclude_read, exclude_archived, exclude_muted, whether chats are muted by default, the users of whom
-    the opposite is true.
+    exclude_read, exclude_archived, exclude_muted, the time by which it is judged what is muted.
     """
-    named, excluded, contacts, others, read, archived, muted, default, unlike = (
-        f"${number}" for number in range(first, first + 9)
+    named, excluded, contacts, others, read, archived, muted, now = (
+        f"${number}" for number in range(first, first + 8)
     )
     return f"""(
         d.peer_type = 1 AND (
@@ -48,8 +52,9 @@ def _in_filter(first: int) -> str:
                     THEN {contacts}::boolean ELSE {others}::boolean END
                 AND NOT ({read}::boolean AND d.unread_count = 0 AND NOT d.unread_mark)
                 AND NOT ({archived}::boolean AND d.folder_id = 1)
-                AND NOT ({muted}::boolean
-                    AND (d.peer_id = ANY({unlike}::bigint[])) <> {default}::boolean))))"""
+                AND NOT ({muted}::boolean AND {now}::bigint < coalesce(
+                    ({SQL_MUTE_UNTIL} AND n.scope = 1 AND n.peer_type = 1 AND n.peer_id = d.peer_id),
+                    ({SQL_MUTE_UNTIL} AND n.scope = 2), 0)))))"""
 
 
 _IN_FILTER: Final = _in_filter(6)
@@ -70,8 +75,8 @@ LEFT JOIN contacts c ON c.owner_user_id = $1 AND c.contact_user_id = d.peer_id A
 WHERE d.owner_user_id = $1
     AND (d.top_date, d.top_box_id, d.peer_type, d.peer_id) < ($2::int, $3::int, $4::smallint, $5::bigint)
     AND {_IN_FILTER}
-    AND NOT (d.peer_type = 1 AND d.peer_id = ANY($16::bigint[]))
-ORDER BY d.top_date DESC, d.top_box_id DESC, d.peer_type DESC, d.peer_id DESC LIMIT $15
+    AND NOT (d.peer_type = 1 AND d.peer_id = ANY($15::bigint[]))
+ORDER BY d.top_date DESC, d.top_box_id DESC, d.peer_type DESC, d.peer_id DESC LIMIT $14
 """
 # Counts the dialogs of a filter.
 SQL_FILTER_TOTAL: Final = f"""
@@ -130,14 +135,14 @@ class DialogStore:
         limit: int = MAX_PAGE,
         exclude_pinned: bool = False,
         rules: DialogFilter | None = None,
-        muted: Muted = NOBODY_MUTED,
+        now: int = 0,
     ) -> DialogPage:
         """Returns dialogs below the place that the offsets name, newest first, at most 100.
 
         The offsets are those of the last dialog the client has: its top message's date and id, and its
         peer. A dialog that has moved up since is not given again, and none is skipped. *folder_id* None is
         every folder; the total counts pinned ones too. With *rules* the list is that of this filter, and its
-        own pins are the pinned ones; *muted* tells which chats it leaves out as muted.
+        own pins are the pinned ones; what is muted *now* it may leave out.
 
         *Spec: messages.getDialogs; Offsets*
         """
@@ -150,7 +155,7 @@ class DialogStore:
                 max(0, min(limit, MAX_PAGE)),
                 exclude_pinned,
                 rules,
-                muted,
+                now,
             ),
         )
 
@@ -161,7 +166,7 @@ class DialogStore:
         folder_id: int | None = None,
         exclude_pinned: bool = False,
         rules: DialogFilter | None = None,
-        muted: Muted = NOBODY_MUTED,
+        now: int = 0,
     ) -> DialogPage:
         """Returns a whole list, as `page` has its pages: for its hash, at most 10,000 dialogs of it.
 
@@ -169,7 +174,7 @@ class DialogStore:
         """
         return await self._with_tops(
             owner,
-            *await self._page(owner, folder_id, _TOP, MAX_HASHED, exclude_pinned, rules, muted),
+            *await self._page(owner, folder_id, _TOP, MAX_HASHED, exclude_pinned, rules, now),
         )
 
     async def archive(self, owner: int) -> Archive | None:
@@ -206,7 +211,7 @@ class DialogStore:
         limit: int,
         exclude_pinned: bool,
         rules: DialogFilter | None,
-        muted: Muted,
+        now: int,
     ) -> tuple[list[Record], int]:
         """Returns the rows of a page and how many the whole list has."""
         if rules is None:
@@ -220,8 +225,7 @@ class DialogStore:
             rules.exclude_read,
             rules.exclude_archived,
             rules.exclude_muted,
-            muted.by_default,
-            sorted(muted.other_user_ids),
+            now,
         ]
         pins = [peer.id for peer in rules.pinned if exclude_pinned and peer.type is PeerType.USER]
         rows = await self._pool.fetch(SQL_FILTER_PAGE, owner, *place, *given, limit, pins)

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from telesrv.clock import Clock
-from telesrv.domain.filters import Muted
 from telesrv.domain.notify import (
     DEFAULT,
     SCOPE_DEFAULT,
@@ -35,7 +34,7 @@ from telesrv.store.pool import Connection, Pool
 Exceptions: TypeAlias = dict[Peer, NotifySettings]
 
 MAX_EXCEPTIONS: Final = 1_000
-"""The most chats that one answer, or the event of a reset, names."""
+"""The most chats that one answer, or one event of a reset, names."""
 
 # Reads the settings of a kind of chats, or of one chat.
 SQL_GET: Final = """
@@ -63,9 +62,15 @@ SQL_CLEAR: Final = """
 DELETE FROM notify_settings WHERE owner_user_id = $1 AND scope = $2 AND peer_type = $3 AND peer_id = $4
 RETURNING peer_id
 """
-# Takes away everything that the owner has set for chats.
+# Takes away some of what the owner has set for chats.
 SQL_RESET: Final = """
-DELETE FROM notify_settings WHERE owner_user_id = $1 AND scope <= 4 RETURNING scope, peer_type, peer_id
+WITH batch AS (
+    SELECT scope, peer_type, peer_id FROM notify_settings WHERE owner_user_id = $1 AND scope <= 4
+    ORDER BY scope, peer_type, peer_id LIMIT $2 FOR UPDATE)
+DELETE FROM notify_settings n USING batch
+WHERE n.owner_user_id = $1 AND n.scope = batch.scope AND n.peer_type = batch.peer_type
+    AND n.peer_id = batch.peer_id
+RETURNING n.scope, n.peer_type, n.peer_id
 """
 
 
@@ -103,20 +108,6 @@ class NotifyStore:
             for row in rows
         }
 
-    async def muted(self, owner: int, now: int) -> Muted:
-        """Returns which private chats are muted: as all of them are, or one by one, as far as `exceptions`
-        reaches."""
-        every = await self.get(owner, NotifyTarget(NotifyScope.USERS))
-        default = (every.mute_until or 0) > now
-        others = (
-            peer.id
-            for peer, settings in (await self.exceptions(owner)).items()
-            if peer.type is PeerType.USER
-            and settings.mute_until is not None
-            and (settings.mute_until > now) != default
-        )
-        return Muted(default, frozenset(others))
-
     async def set(
         self,
         owner: int,
@@ -142,21 +133,27 @@ class NotifyStore:
         return await self._events.transact([owner], body)
 
     async def reset(self, owner: int, *, origin: Origin = NOBODY) -> bool:
-        """Gives everything its default again, and tells the other sessions; False when nothing was set."""
-        if not await self._has_any(owner):
-            return False
+        """Gives everything its default again, and tells the other sessions; False when nothing was set.
+
+        It is done and told in transactions of 1,000 chats each, until there is nothing left.
+        """
 
         async def body(conn: Connection, writer: EventWriter) -> None:
-            rows = await conn.fetch(SQL_RESET, owner)
-            named = [[row["scope"], row["peer_type"], row["peer_id"]] for row in rows[:MAX_EXCEPTIONS]]
+            rows = await conn.fetch(SQL_RESET, owner, MAX_EXCEPTIONS)
+            if not rows:
+                return  # somebody else has
+            named = sorted([row["scope"], row["peer_type"], row["peer_id"]] for row in rows)
             users = [
                 id_ for scope, type_, id_ in named if scope == NotifyScope.PEER and type_ == PeerType.USER
             ]
             payload = {"reset": named, "user_ids": users}
             writer.add(self._event(owner, None, payload, origin))
 
-        await self._events.transact([owner], body)
-        return True
+        changed = False
+        while await self._has_any(owner):
+            await self._events.transact([owner], body)
+            changed = True
+        return changed
 
     async def reactions(self, owner: int) -> ReactionSettings:
         """Returns of which reactions the owner is notified.

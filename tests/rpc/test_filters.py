@@ -248,6 +248,26 @@ async def test_muted_chats_may_be_left_out(server: Server) -> None:
     assert [settings[user_id].mute_until for user_id in ids] == [2**31 - 1, 0, None]
     await mute(types.InputNotifyUsers(), 2**31 - 1)
     assert await shown() == {ids[1]}
+    server.clock.set_time(2**31 - 1)
+    assert await shown() == set(ids), "until then"
+
+
+async def test_any_number_of_chats_may_be_muted(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    await bob.send(ada)
+    await save(ada, a_filter(non_contacts=True, exclude_muted=True))
+    assert len((await ada.dialogs(folder_id=2)).dialogs) == 1
+    await server.store.pool.execute(
+        "INSERT INTO notify_settings (owner_user_id, scope, peer_type, peer_id, settings) "
+        "SELECT $1, 1, 1, id, '{\"mute_until\": 2147483647}' FROM generate_series(1, 3000) id",
+        ada.user_id,
+    )
+    assert len((await ada.dialogs(folder_id=2)).dialogs) == 1
+    settings = types.InputPeerNotifySettings(mute_until=2**31 - 1)
+    peer = types.InputNotifyPeer(peer=ada.peer(bob))
+    await ada.call(f.account.UpdateNotifySettings(peer=peer, settings=settings))
+    assert bob.user_id > 3000, "it is behind all the others"
+    assert (await ada.dialogs(folder_id=2)).dialogs == []
 
 
 async def test_a_filter_that_is_not_there_is_no_folder(server: Server) -> None:

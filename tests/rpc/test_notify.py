@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from telesrv.domain.updates import EventKind
+from telesrv.store.notify import MAX_EXCEPTIONS
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Replica, Server, running
 
@@ -79,6 +82,32 @@ async def test_every_device_has_the_same_settings(server: Server) -> None:
     assert await ada.pts() == pts + 5
     await _same(server, away, followed, stale, [EVERYTHING] * 3 + [types.PeerNotifySettings()])
     assert [await get(ada, peer) for peer in peers] == [EVERYTHING] * 3 + [types.PeerNotifySettings()]
+
+
+async def test_a_reset_of_many_chats_is_told_whole(server: Server) -> None:
+    """In events of a bounded size: of the last batch, there is one chat left."""
+    ada = await server.account("Ada")
+    away, number = await server.device(ada.user), 2 * MAX_EXCEPTIONS + 1
+    pts = await ada.pts()
+    followed, stale = Replica(ada.user_id, pts), Replica(ada.user_id, pts)
+    await server.store.pool.execute(
+        "WITH made AS (INSERT INTO users (user_id, phone, first_name, created_at) "
+        "SELECT id, '', 'x', 0 FROM generate_series(1, $2::bigint) id RETURNING user_id) "
+        "INSERT INTO notify_settings (owner_user_id, scope, peer_type, peer_id, settings) "
+        "SELECT $1, 1, 1, user_id, '{\"mute_until\": 100}' FROM made",
+        ada.user_id,
+        number,
+    )
+    calls = (ada.call(functions.account.ResetNotifySettings()) for _ in range(3))
+    assert await asyncio.gather(*calls) == [True] * 3
+    await _same(server, away, followed, stale, [types.PeerNotifySettings()] * number)
+    answer = await ada.call(functions.account.GetNotifyExceptions(compare_sound=True))
+    assert answer.updates == []
+    events = (await server.store.updates.difference(ada.user_id, pts, 100)).events
+    told = [
+        len((event.payload or {})["reset"]) for event in events if event.kind is EventKind.NOTIFY_SETTINGS
+    ]
+    assert (sum(told), max(told)) == (number, MAX_EXCEPTIONS)
 
 
 async def _same(

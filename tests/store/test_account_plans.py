@@ -59,7 +59,7 @@ ONE_OWNER = [
     (notify.SQL_FOR_PEERS, [7, 1, [8, 9]]),
     (notify.SQL_EXCEPTIONS, [7, 10]),
     (notify.SQL_CLEAR, [7, 1, 1, 8]),
-    (notify.SQL_RESET, [7]),
+    (notify.SQL_RESET, [7, 10]),
     (profiles.SQL_SET_BIRTHDAY, [7, 1, 1, 0]),
     (profiles.SQL_SET_FLAGS, [7, 0]),
     (profiles.SQL_SET_TTL, [7, 365]),

@@ -34,6 +34,8 @@ INSERT INTO top_peer_resets (owner_user_id, peer_type, peer_id, after_box_id)
 SELECT owner, 1, peer, 1 FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO dialog_filters (owner_user_id, filter_id, filter)
 SELECT owner, number, '{}' FROM generate_series(1, 2000) owner, generate_series(2, 9) number;
+INSERT INTO notify_settings (owner_user_id, scope, peer_type, peer_id, settings)
+SELECT owner, 1, 1, peer, '{}' FROM generate_series(1, 400) owner, generate_series(1, 50) peer;
 INSERT INTO dialog_settings (owner_user_id) SELECT owner FROM generate_series(1, 8000) owner;
 INSERT INTO message_boxes (owner_user_id, box_id, peer_type, peer_id, from_user_id, outgoing, message_id,
     date, text, peer_box_id, pts)
@@ -44,7 +46,7 @@ SELECT owner, pts, 1, 1 + pts % 20, 0, 1, 5, pts
 FROM generate_series(1, 400) owner, generate_series(1, 200) pts;
 """
 
-RULES = ([8, 9], [10], True, False, True, True, True, False, [11])
+RULES = ([8, 9], [10], True, False, True, True, True, 5)
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "filter_page": (dialogs.SQL_FILTER_PAGE, (7, 150, 50, 1, 5, *RULES, 20, [9])),
     "filter_total": (dialogs.SQL_FILTER_TOTAL, (7, *RULES)),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from telesrv.domain.dialogs import ARCHIVE, MAIN, Archive, Dialog, DialogPage
-from telesrv.domain.filters import FIRST_ID, LAST_ID, NOBODY_MUTED
+from telesrv.domain.filters import FIRST_ID, LAST_ID
 from telesrv.domain.messages import MAX_PAGE
 from telesrv.domain.peers import Peer
 from telesrv.rpc.context import Context
@@ -46,9 +46,6 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         offset_peer = peer_of(request.offset_peer, ctx.user_id, ctx.secret)
     offset_date, offset_id = max(request.offset_date, 0), max(request.offset_id, 0)
     limit = page_limit(request.limit)
-    muted = NOBODY_MUTED
-    if rules is not None and rules.exclude_muted:
-        muted = await ctx.store.notify.muted(ctx.user_id, ctx.now())
     first = not offset_date and not offset_id and offset_peer is None
     if first and request.hash:
         whole = await ctx.store.dialogs.whole(
@@ -56,7 +53,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
             folder_id=folder_id,
             exclude_pinned=request.exclude_pinned,
             rules=rules,
-            muted=muted,
+            now=ctx.now(),
         )
         notify = await ctx.store.notify.for_peers(ctx.user_id, (dialog.peer for dialog in whole.dialogs))
         if request.hash == dialogs_hash(whole, notify):
@@ -70,7 +67,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
         limit=limit,
         exclude_pinned=request.exclude_pinned,
         rules=rules,
-        muted=muted,
+        now=ctx.now(),
     )
     dialogs, messages = await _shown(ctx, page)
     users = await users_to_tl(ctx, dialog_user_ids(page))
