@@ -108,8 +108,8 @@ class StoreCounts:
     def away(self, server: str) -> None:
         STORE_AWAY.labels(server).inc()
 
-    def hole(self, count: int = 1) -> None:
-        PTS_HOLES.inc(count)
+    def hole(self) -> None:
+        PTS_HOLES.inc()
 
     def noops(self, count: int) -> None:
         PTS_NOOPS.inc(count)

@@ -107,18 +107,17 @@ class CodeStore:
         self._dev_auth_code = dev_auth_code
         self._rules = rules or (DEV_RULES if dev_auth_code else CodeRules())
 
-    async def create(self, phone: str, asker: Asker, *, now: int | None = None) -> LoginCode:
+    async def create(self, phone: str, asker: Asker) -> LoginCode:
         """Makes a code for *phone*; the key's earlier code for it no longer counts.
 
         Args:
             phone: digits only.
-            now: unix seconds; the clock's when None.
         Returns:
             The code with its phone_code_hash; deliver it and forget it.
         Raises:
             FloodWait: too many codes for this phone, or by this key or network.
         """
-        now = self._now(now)
+        now = self._now()
         await self._count_send(phone, asker)
         made = LoginCode(phone, self._new_code(), secrets.token_hex(9), now + self._rules.lifetime_s)
         await self._redis.script(
@@ -135,16 +134,14 @@ class CodeStore:
         )
         return made
 
-    async def resend(
-        self, phone: str, phone_code_hash: str, asker: Asker, *, now: int | None = None
-    ) -> LoginCode:
+    async def resend(self, phone: str, phone_code_hash: str, asker: Asker) -> LoginCode:
         """Makes another code under the same phone_code_hash; tries used before stay used.
 
         Raises:
             CodeExpired: there is no such code, or it was sent again too often.
             FloodWait: too many codes for this phone, or by this key or network.
         """
-        now = self._now(now)
+        now = self._now()
         key = self._key(phone, asker.auth_key_id)
         if not self._is_hash((await self._fields(key, "hash"))[0], phone, phone_code_hash):
             raise CodeExpired
@@ -179,9 +176,7 @@ class CodeStore:
         """Withdraws a code; returns whether there was one."""
         return await self._consume(phone, phone_code_hash, auth_key_id, only_verified=False)
 
-    async def check(
-        self, phone: str, phone_code_hash: str, code: str, asker: Asker, *, now: int | None = None
-    ) -> None:
+    async def check(self, phone: str, phone_code_hash: str, code: str, asker: Asker) -> None:
         """Returns when *code* is right, and marks it so; it stays usable until `consume`.
 
         Raises:
@@ -189,7 +184,7 @@ class CodeStore:
             CodeExpired: no such code, too late, or its tries are used up.
             FloodWait: too many wrong guesses for this phone, or from this network, whatever the code.
         """
-        now = self._now(now)
+        now = self._now()
         key = self._key(phone, asker.auth_key_id)
         taken = await self._redis.script("code_try", [key], [now])
         if not taken:
@@ -210,20 +205,16 @@ class CodeStore:
         if not marked:
             raise CodeExpired
 
-    async def verified(
-        self, phone: str, phone_code_hash: str, auth_key_id: int, *, now: int | None = None
-    ) -> bool:
+    async def verified(self, phone: str, phone_code_hash: str, auth_key_id: int) -> bool:
         """Tells whether this key gave the right code for *phone* a short while ago."""
         stored, until = await self._fields(self._key(phone, auth_key_id), "hash", "verified_until")
-        if until is None or self._now(now) >= int(until):
+        if until is None or self._now() >= int(until):
             return False
         return self._is_hash(stored, phone, phone_code_hash)
 
-    async def consume(
-        self, phone: str, phone_code_hash: str, auth_key_id: int, *, now: int | None = None
-    ) -> bool:
+    async def consume(self, phone: str, phone_code_hash: str, auth_key_id: int) -> bool:
         """Uses a rightly given code up; True for exactly one caller."""
-        return await self._consume(phone, phone_code_hash, auth_key_id, only_verified=True, now=now)
+        return await self._consume(phone, phone_code_hash, auth_key_id, only_verified=True)
 
     async def _consume(
         self,
@@ -232,13 +223,12 @@ class CodeStore:
         auth_key_id: int,
         *,
         only_verified: bool,
-        now: int | None = None,
     ) -> bool:
         digest = self._digest(phone, phone_code_hash)
         done = await self._redis.script(
             "code_consume",
             [self._key(phone, auth_key_id)],
-            [digest, "1" if only_verified else "0", self._now(now)],
+            [digest, "1" if only_verified else "0", self._now()],
         )
         return bool(done)
 
@@ -276,8 +266,8 @@ class CodeStore:
             limits.append(("codes:guess", phone, rules.wrong_guesses_per_phone))
         return limits
 
-    def _now(self, now: int | None) -> int:
-        return int(self._clock.time()) if now is None else now
+    def _now(self) -> int:
+        return int(self._clock.time())
 
     def _new_code(self) -> str:
         if self._dev_auth_code is not None:

@@ -235,17 +235,15 @@ class ContactStore:
         user_id: int,
         first_name: str,
         last_name: str,
-        phone: str = "",
         share_phone: bool = False,
         *,
         note: str = "",
         note_entities: Sequence[Entity] = (),
         origin: Origin = NOBODY,
     ) -> None:
-        """Adds or renames one entry.
+        """Adds or renames one entry. No number is kept with it: that would tell whether a guess is right.
 
         Args:
-            phone: taken for compatibility only: kept it would tell whether a guessed number is right.
             share_phone: the other side may see the owner's number from now on; False takes nothing back.
             note: what the owner wants to remember; without one the note that is there stays.
         Raises:

@@ -183,14 +183,6 @@ class EventLog:
                 return result
         raise Unavailable("a transaction that kept failing")
 
-    async def append(self, new: NewEvent) -> Event:
-        """Returns the event after it was logged in a transaction of its own; raises as `transact`."""
-
-        async def body(_: Connection, writer: EventWriter) -> Event:
-            return writer.add(new)
-
-        return await self.transact([new.user_id], body)
-
     async def begin(self, connection: Connection, user_id: int, date: int) -> None:
         """Begins the log of a new account, at pts 1, in the caller's transaction; no push is owed."""
         await self._insert_events(connection, [Event(user_id, 1, 1, EventKind.NOOP, date)])

@@ -32,7 +32,7 @@ class StoreMetrics(Protocol):
         """A request was given up because *server* did not answer."""
         return None
 
-    def hole(self, count: int = 1) -> None:
+    def hole(self) -> None:
         """A reader met a pts that is not in the log while a later one is."""
         return None
 

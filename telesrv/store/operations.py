@@ -24,7 +24,7 @@ CONTROL: Final = "control"
 # Lists devices of all accounts or of one, or the one of a hash, the most recently active first.
 SQL_DEVICES: Final = """
 SELECT user_id, auth_key_id, hash, created_at, active_at, ip, api_id, device_model, system_version,
-    app_version, lang_code
+    app_version
 FROM authorizations
 WHERE ($1::bigint IS NULL OR user_id = $1) AND ($2::bigint IS NULL OR hash = $2)
 ORDER BY active_at DESC, user_id, auth_key_id LIMIT $3
@@ -37,14 +37,14 @@ SELECT auth_key_id, layer FROM auth_keys WHERE auth_key_id = ANY($1::bigint[])
 SQL_ASKED: Final = """
 SELECT user_id, auth_key_id, pts, date FROM update_states WHERE auth_key_id = ANY($1::bigint[])
 """
-# Lists accounts by id from above $2, all or those with $3 in a name or the phone number; $1 limits it to one.
+# Lists accounts by id from above $1, all or those with $2 in a name or the phone number.
 SQL_ACCOUNTS: Final = f"""
 SELECT {USER_COLUMNS}
 FROM users
-WHERE ($1::bigint IS NULL OR user_id = $1) AND user_id > $2 AND ($3 = '' OR phone LIKE '%' || $3 || '%'
-    OR lower(coalesce(username, '')) LIKE '%' || $3 || '%'
-    OR lower(first_name || ' ' || last_name) LIKE '%' || $3 || '%')
-ORDER BY user_id LIMIT $4
+WHERE user_id > $1 AND ($2 = '' OR phone LIKE '%' || $2 || '%'
+    OR lower(coalesce(username, '')) LIKE '%' || $2 || '%'
+    OR lower(first_name || ' ' || last_name) LIKE '%' || $2 || '%')
+ORDER BY user_id LIMIT $3
 """
 # How much one account has: $1 is the account, $2 its bucket of the outbox.
 SQL_FOOTPRINT: Final = """
@@ -70,7 +70,6 @@ class Device:
     device_model: str
     system_version: str
     app_version: str
-    lang_code: str
     layer: int
     asked_pts: int | None
     """Up to where it had the log of its account when it last asked for updates; it was pushed more since."""
@@ -118,16 +117,14 @@ class OperationsStore:
             devices.append(Device(**row, layer=layer, asked_pts=pts, asked_at=date))
         return devices
 
-    async def accounts(
-        self, *, user_id: int | None = None, after: int = 0, text: str = "", limit: int = 100
-    ) -> list[User]:
+    async def accounts(self, *, after: int, text: str, limit: int) -> list[User]:
         """Returns accounts by rising id, from above *after*, that have *text* in a name or phone number.
 
         Raises:
             Unavailable: PostgreSQL is away.
         """
         pattern = text.lower().replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-        rows = await self._pool.fetch(SQL_ACCOUNTS, user_id, after, pattern, limit)
+        rows = await self._pool.fetch(SQL_ACCOUNTS, after, pattern, limit)
         return [user_from_row(row) for row in rows]
 
     async def footprint(self, user_id: int) -> Footprint:
@@ -140,8 +137,8 @@ class OperationsStore:
         assert row is not None
         return Footprint(**row)
 
-    async def tell_logged_out(self, auth_key_ids: Collection[int]) -> int:
-        """Tells the running processes that keys were logged out; returns how many heard it.
+    async def tell_logged_out(self, auth_key_ids: Collection[int]) -> None:
+        """Tells the running processes that keys were logged out.
 
         The log-out itself is in PostgreSQL before. A process drops what it kept of these keys, and their
         sessions get nothing of the account any more.
@@ -151,5 +148,4 @@ class OperationsStore:
         """
         message = json.dumps({"kind": "log_out", "auth_key_ids": sorted(auth_key_ids)})
         channel = self._redis.key(CONTROL)
-        heard: int = await self._redis.call(lambda: self._redis.client.publish(channel, message))
-        return heard
+        await self._redis.call(lambda: self._redis.client.publish(channel, message))

@@ -118,10 +118,10 @@ UPDATE dispatch_outbox o SET leased = false, attempts = o.attempts - 1, availabl
 FROM unnest($2::bigint[], $3::int[]) AS p(target_user_id, pts)
 WHERE o.bucket = $1 AND o.target_user_id = p.target_user_id AND o.pts = p.pts AND o.leased
 """
-# Ends the leases of a bucket, all or those of one process.
+# Ends the leases of a process in a bucket.
 SQL_RELEASE: Final = """
 UPDATE dispatch_outbox SET leased = false, available_at_ms = $2
-WHERE bucket = $1 AND leased AND ($3::int IS NULL OR claimed_by = $3)
+WHERE bucket = $1 AND leased AND claimed_by = $3
 """
 # Ends rows that were delivered.
 SQL_DONE: Final = """
@@ -182,9 +182,9 @@ FROM dispatch_outbox_failed ORDER BY failed_at_ms DESC, target_user_id, pts LIMI
 
 
 async def release_leases(
-    pool: Pool, now_ms: int, node: int | None, buckets: Collection[int] = range(OUTBOX_BUCKETS)
+    pool: Pool, now_ms: int, node: int, buckets: Collection[int] = range(OUTBOX_BUCKETS)
 ) -> int:
-    """Lets rows be claimed that a process had leased, or any; see `OutboxStore.release_leases`."""
+    """Lets rows be claimed that a process had leased; see `OutboxStore.release_leases`."""
     count = 0
     for bucket in buckets:
         status = await pool.execute(SQL_RELEASE, bucket, now_ms, node)
@@ -327,13 +327,11 @@ class OutboxStore:
         rows = await self._pool.fetch(SQL_DUE, sorted(buckets), self._now_ms())
         return {row["bucket"] for row in rows if row["is_due"]}
 
-    async def release_leases(
-        self, node: int | None = None, buckets: Collection[int] = range(OUTBOX_BUCKETS)
-    ) -> int:
+    async def release_leases(self, node: int, buckets: Collection[int] = range(OUTBOX_BUCKETS)) -> int:
         """Lets rows be claimed that the process *node*, which is gone, had leased; returns how many.
 
-        None is every process: for the start of a server that is alone on its database. Of a process that is
-        not gone it makes pushes come twice, unless nothing of *buckets* is under way there.
+        Of a process that is not gone it makes pushes come twice, unless nothing of *buckets* is under way
+        there.
         """
         count = await release_leases(self._pool, self._now_ms(), node, buckets)
         self._signals.wake(buckets)
@@ -391,9 +389,9 @@ class OutboxStore:
         self._signals.wake(range(OUTBOX_BUCKETS))
         return count
 
-    async def wait(self, timeout_s: float, buckets: Collection[int] | None = None) -> set[int]:
-        """Returns the buckets, of *buckets* or of all, into which this process has committed since they were
-        last returned; empty after *timeout_s*. Commits of other processes are found by looking.
+    async def wait(self, timeout_s: float, buckets: Collection[int]) -> set[int]:
+        """Returns those of *buckets* into which this process has committed since they were last returned;
+        empty after *timeout_s*. Commits of other processes are found by looking.
         """
         return await self._signals.wait(timeout_s, buckets)
 

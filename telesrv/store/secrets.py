@@ -15,6 +15,7 @@ from typing import Final
 from telesrv.store.pool import Pool
 
 SECRET_BYTES: Final = 32
+_NAME: Final = "server"
 
 # Makes a secret unless there is one.
 SQL_MAKE: Final = """
@@ -26,16 +27,16 @@ SELECT value FROM server_secrets WHERE name = $1
 """
 
 
-async def server_secret(pool: Pool, name: str = "server") -> bytes:
-    """Returns the secret of that name, 32 bytes: made by the first process that asks, the same for ever.
+async def server_secret(pool: Pool) -> bytes:
+    """Returns the secret, 32 bytes: made by the first process that asks, the same for ever.
 
     Raises:
         Unavailable: PostgreSQL is away.
     """
-    value: bytes | None = await pool.fetchval(SQL_READ, name)
+    value: bytes | None = await pool.fetchval(SQL_READ, _NAME)
     if value is None:
-        await pool.execute(SQL_MAKE, name, secrets.token_bytes(SECRET_BYTES))
-        value = await pool.fetchval(SQL_READ, name)
+        await pool.execute(SQL_MAKE, _NAME, secrets.token_bytes(SECRET_BYTES))
+        value = await pool.fetchval(SQL_READ, _NAME)
     if value is None or len(value) != SECRET_BYTES:
-        raise RuntimeError(f"the server secret {name!r} is damaged")
+        raise RuntimeError("the server secret is damaged")
     return value

@@ -192,11 +192,6 @@ class BatchWriter:
                 return [outcomes[i] for i in range(len(requests))], attempt > 0
         raise Unavailable("a batch that kept failing")
 
-    async def send(self, requests: Sequence[SendRequest]) -> list[Outcome]:
-        """Returns what became of each request; as `prepare` and `write`."""
-        outcomes, _ = await self.write(await self.prepare(requests))
-        return outcomes
-
     async def _move(self, connection: Connection, moves: Moves) -> None:
         """Moves chats from the archive and to it, and logs it. Their dialogs are locked by the messages that
         were written.

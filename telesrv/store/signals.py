@@ -58,15 +58,15 @@ class Signals:
         """Wakes whoever waits for *bucket* after a moment."""
         asyncio.get_running_loop().call_later(delay_s, self.wake, (bucket,))
 
-    async def wait(self, timeout_s: float, buckets: Collection[int] | None = None) -> set[int]:
-        """Returns the buckets, of *buckets* or of all, woken since they were last returned.
+    async def wait(self, timeout_s: float, buckets: Collection[int]) -> set[int]:
+        """Returns those of *buckets* that were woken since they were last returned.
 
         It returns at once when there are any, else at the first one, else empty after *timeout_s*.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
-            taken = set(self._woken) if buckets is None else self._woken.intersection(buckets)
+            taken = self._woken.intersection(buckets)
             left_s = deadline - loop.time()
             if taken or left_s <= 0:
                 self._woken -= taken

@@ -15,15 +15,14 @@ from typing import Any, Final
 
 from telesrv.clock import Clock
 from telesrv.domain.messages import MAX_PAGE, MessageBox
-from telesrv.domain.origin import NOBODY, Origin
-from telesrv.domain.peers import MAX_ID, Peer
+from telesrv.domain.origin import Origin
+from telesrv.domain.peers import MAX_ID
 from telesrv.domain.updates import (
     SHOWS_BOX,
     DeviceState,
     Difference,
     Event,
     EventKind,
-    NewEvent,
     OutboxItem,
     OutboxRow,
     Pushed,
@@ -53,10 +52,6 @@ EVENT_COLUMNS: Final = """e.user_id, e.pts, e.pts_count, e.kind, e.date, e.peer_
 SQL_DIFFERENCE: Final = f"""
 SELECT {EVENT_COLUMNS} FROM user_update_events e
 WHERE e.user_id = $1 AND e.pts > $2 AND e.pts <= $3 ORDER BY e.pts LIMIT $4
-"""
-# Reads how far a device has come.
-SQL_DEVICE: Final = """
-SELECT pts, date FROM update_states WHERE auth_key_id = $1 AND user_id = $2
 """
 # Notes how far a device has come.
 SQL_SAVE_DEVICE: Final = """
@@ -171,31 +166,6 @@ class UpdateStore:
             OutboxItem(OutboxRow(bucket, user_id, event.pts, 0, 0, 0), event, boxes.get(event.box_id))
             for event in events
         ]
-
-    async def append(
-        self,
-        user_id: int,
-        kind: EventKind,
-        *,
-        peer: Peer | None = None,
-        box_id: int = 0,
-        payload: Mapping[str, Any] | None = None,
-        date: int,
-        origin: Origin = NOBODY,
-    ) -> Event:
-        """Returns the event after it and its outbox row were committed; its origin is not told.
-
-        Raises:
-            Unavailable: a server is away; the outcome may be unknown.
-        """
-        return await self._events.append(
-            NewEvent(user_id, kind, date, peer, box_id, payload=payload, origin=origin)
-        )
-
-    async def device_state(self, auth_key_id: int, user_id: int) -> DeviceState | None:
-        """Returns how far a device has come, None when that is not known."""
-        row = await self._pool.fetchrow(SQL_DEVICE, auth_key_id, user_id)
-        return None if row is None else DeviceState(row["pts"], row["date"])
 
     async def save_device_state(self, auth_key_id: int, user_id: int, state: DeviceState) -> None:
         """Notes how far a device has come."""

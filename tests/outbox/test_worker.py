@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from telesrv.clock import SystemClock
-from telesrv.domain.updates import EventKind
+from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.gateway.hub import SessionHub
 from telesrv.gateway.limits import GatewayLimits
 from telesrv.gateway.node import Node
@@ -13,6 +13,7 @@ from telesrv.mtproto.limits import SessionLimits
 from telesrv.outbox.worker import OutboxDispatcher
 from telesrv.rpc.pushes import PushBuilder
 from telesrv.store import Store, StoreConfig
+from tests.store.world import log_event
 
 BUSY, QUIET = 1_001, 1_002
 MOST_COMMITS = 5_000
@@ -66,12 +67,12 @@ async def test_busy_buckets_do_not_keep_others_from_being_looked_at(
         outbox.start()
         try:
             for _ in range(MOST_COMMITS):  # the worker looks when it starts
-                await here.updates.append(BUSY, EventKind.CONTACTS_RESET, payload={"user_ids": []}, date=1)
+                await log_event(here, NewEvent(BUSY, EventKind.CONTACTS_RESET, 1, payload={"user_ids": []}))
                 if not await owed(here, BUSY):
                     break
-            await elsewhere.updates.append(QUIET, EventKind.CONTACTS_RESET, payload={"user_ids": []}, date=1)
+            await log_event(elsewhere, NewEvent(QUIET, EventKind.CONTACTS_RESET, 1, payload={"user_ids": []}))
             for _ in range(MOST_COMMITS):
-                await here.updates.append(BUSY, EventKind.CONTACTS_RESET, payload={"user_ids": []}, date=1)
+                await log_event(here, NewEvent(BUSY, EventKind.CONTACTS_RESET, 1, payload={"user_ids": []}))
                 if not await owed(here, QUIET):
                     break
             else:

@@ -13,7 +13,18 @@ from telesrv.store import Store
 from telesrv.store.events import EventWriter, StaleCounter
 from telesrv.store.ids import MessageIds, Want
 from telesrv.store.pool import Connection
-from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, claim_all, deliver_all, log_of, send
+from tests.store.world import (
+    ANNA,
+    BORIS,
+    CLARA,
+    DATE,
+    add_users,
+    claim_all,
+    deliver_all,
+    log_event,
+    log_of,
+    send,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +82,7 @@ async def test_redis_may_come_back_with_an_old_copy(store: Store) -> None:
         assert value is not None
         await store.redis.client.set(store.redis.key(name), value)
     sent = await asyncio.gather(*(send(store, ANNA, BORIS) for _ in range(4)))
-    await store.updates.append(ANNA, EventKind.USER_CHANGED, date=DATE)
+    await log_event(store, NewEvent(ANNA, EventKind.USER_CHANGED, DATE))
     assert all(one.box.box_id > 12 for one in sent)
     await assert_sound(store, ANNA, BORIS)
 

@@ -44,8 +44,8 @@ class Told(NoMetrics):
     def away(self, server: str) -> None:
         self.counts["away", server] += 1
 
-    def hole(self, count: int = 1) -> None:
-        self.counts["hole"] += count
+    def hole(self) -> None:
+        self.counts["hole"] += 1
 
     def noops(self, count: int) -> None:
         self.counts["noops"] += count

@@ -11,10 +11,21 @@ import pytest
 
 from telesrv.clock import FakeClock
 from telesrv.domain.origin import Origin
-from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, OutboxRow, bucket_of
+from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind, NewEvent, OutboxRow, bucket_of
 from telesrv.store import Store, StoreConfig
 from telesrv.store.ids import Want
-from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, claim_all, deliver_all, send, send_many
+from tests.store.world import (
+    ANNA,
+    BORIS,
+    CLARA,
+    DATE,
+    add_users,
+    claim_all,
+    deliver_all,
+    log_event,
+    send,
+    send_many,
+)
 
 BUCKET = bucket_of(BORIS)
 ALL = range(OUTBOX_BUCKETS)
@@ -70,7 +81,7 @@ async def test_a_server_that_starts_again_need_not_wait_for_its_leases(
     assert len(await store.outbox.claim({BUCKET})) == 3
     again = await Store.open(store_config)
     try:
-        assert await again.outbox.release_leases() == 3
+        assert await again.outbox.release_leases(1) == 3
         assert pts_of(await again.outbox.claim({BUCKET})) == [1, 2, 3]
     finally:
         await again.close()
@@ -227,10 +238,10 @@ async def test_of_many_buckets_those_whose_turn_is_lost_come_next(
         await send(store, ANNA, BORIS)
         await store.outbox.release_leases(1)
         assert pts_of(await other.outbox.claim({BUCKET})) == [1, 2]
-        await store.outbox.wait(0)
+        await store.outbox.wait(0, ALL)
         rows = await store.outbox.claim(ALL)
         assert [(row.target_user_id, row.pts) for row in rows] == [(ANNA, 1), (ANNA, 2)]
-        assert await store.outbox.wait(0) == {BUCKET}
+        assert await store.outbox.wait(0, ALL) == {BUCKET}
         assert await store.outbox.claim({BUCKET}) == []
         await other.outbox.release_leases(2)
         assert pts_of(await store.outbox.claim(ALL)) == [1, 2]
@@ -325,9 +336,9 @@ async def test_a_full_claim_with_a_hole_in_it_is_followed_by_another(store: Stor
     await send(store, ANNA, BORIS)
     await store.ids.take([Want(BORIS, pts=1)])
     await send_many(store, ANNA, BORIS, 5)
-    await store.outbox.wait(0)
+    await store.outbox.wait(0, ALL)
     assert pts_of(await store.outbox.claim({BUCKET}, limit=3)) == [1]
-    assert await store.outbox.wait(0) == {BUCKET}
+    assert await store.outbox.wait(0, ALL) == {BUCKET}
 
 
 async def test_a_mark_that_lags_is_walked(store: Store, store_config: StoreConfig) -> None:
@@ -371,19 +382,20 @@ async def test_a_row_that_backs_off_does_not_stop_later_ones(store: Store) -> No
 
 
 async def test_commits_wake_the_buckets_they_wrote(store: Store) -> None:
-    assert await store.outbox.wait(0) == set()
-    waiting = asyncio.create_task(store.outbox.wait(60))
+    assert await store.outbox.wait(0, ALL) == set()
+    waiting = asyncio.create_task(store.outbox.wait(60, ALL))
     await send(store, ANNA, BORIS)
     assert await waiting == {bucket_of(ANNA), BUCKET}
-    assert await store.outbox.wait(0) == set()
-    await store.updates.append(CLARA, EventKind.CONTACTS_RESET, date=DATE)
+    assert await store.outbox.wait(0, ALL) == set()
+    await log_event(store, NewEvent(CLARA, EventKind.CONTACTS_RESET, DATE))
     assert await store.outbox.wait(0, {BUCKET}) == set()
     assert await store.outbox.wait(60, {bucket_of(CLARA)}) == {bucket_of(CLARA)}
 
 
 async def test_exclusions_reach_the_claimant(store: Store) -> None:
-    await store.updates.append(
-        ANNA, EventKind.CONTACTS_RESET, payload={"user_ids": [1]}, date=DATE, origin=Origin(-5, 2**62)
+    await log_event(
+        store,
+        NewEvent(ANNA, EventKind.CONTACTS_RESET, DATE, payload={"user_ids": [1]}, origin=Origin(-5, 2**62)),
     )
     [item] = await claim_all(store)
     assert (item.row.exclude_auth_key_id, item.row.exclude_session_id) == (-5, 2**62)

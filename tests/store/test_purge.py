@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from telesrv.domain.scheduled import WHEN_ONLINE
-from telesrv.domain.updates import EventKind
+from telesrv.domain.updates import OUTBOX_BUCKETS, EventKind
 from telesrv.outbox.accounts import PURGED_AT_ONCE, SETTLE_S
 from telesrv.store import Store
 from telesrv.store.purge import KEPT, OWNED, purge_statement
@@ -88,7 +88,7 @@ async def live(server: Server, ada: Device, others: list[Device]) -> None:
     await ada.call(f.messages.UpdateDialogFilter(id=2, filter=shown))
     await server.store.search.index_due()
     await server.store.updates.sweep()
-    await server.store.outbox.claim(0)
+    await server.store.outbox.claim(range(OUTBOX_BUCKETS))
 
 
 async def rows(store: Store, table: str) -> dict[int, int]:

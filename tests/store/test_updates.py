@@ -10,10 +10,10 @@ import pytest
 
 from telesrv.clock import FakeClock
 from telesrv.domain.peers import Peer
-from telesrv.domain.updates import DeviceState, EventKind
+from telesrv.domain.updates import DeviceState, EventKind, NewEvent
 from telesrv.store import Store
 from telesrv.store.ids import Want
-from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, log_of, send, send_many
+from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, log_event, log_of, send, send_many
 
 
 @pytest.fixture(autouse=True)
@@ -88,9 +88,8 @@ async def test_an_event_of_several_pts(store: Store) -> None:
     await store.pool.execute(
         "INSERT INTO user_update_events (user_id, pts, pts_count, kind, date) VALUES ($1, 3, 3, 0, 0)", ANNA
     )
-    event = await store.updates.append(
-        ANNA, EventKind.PEER_BLOCKED, peer=Peer.user(BORIS), payload={"blocked": True}, date=DATE
-    )
+    blocked = NewEvent(ANNA, EventKind.PEER_BLOCKED, DATE, Peer.user(BORIS), payload={"blocked": True})
+    event = await log_event(store, blocked)
     assert event.pts == 4
     assert [one.pts for one in await log_of(store, ANNA)] == [3, 4]
     assert (await log_of(store, ANNA, 3)) == [event]
@@ -112,13 +111,13 @@ async def test_marks_survive_a_restart_and_are_never_ahead(store: Store) -> None
 
 
 async def test_device_states(store: Store) -> None:
-    assert await store.updates.device_state(1, ANNA) is None
     await store.updates.save_device_state(1, ANNA, DeviceState(5, DATE))
     await store.updates.save_device_state(1, ANNA, DeviceState(7, DATE))
     await store.updates.save_device_state(2, ANNA, DeviceState(3, DATE))
-    assert await store.updates.device_state(1, ANNA) == DeviceState(7, DATE)
-    assert await store.updates.device_state(1, BORIS) is None
-    assert await store.updates.device_state(2, ANNA) == DeviceState(3, DATE)
+    rows = await store.pool.fetch(
+        "SELECT auth_key_id, user_id, pts, date FROM update_states ORDER BY auth_key_id"
+    )
+    assert [tuple(row) for row in rows] == [(1, ANNA, 7, DATE), (2, ANNA, 3, DATE)]
     assert (await store.updates.state(ANNA)).pts == 0
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from telesrv.domain.messages import ReplyTo, SendRequest, SentMessage
 from telesrv.domain.peers import Peer
-from telesrv.domain.updates import OUTBOX_BUCKETS, Event, OutboxItem
+from telesrv.domain.updates import OUTBOX_BUCKETS, Event, NewEvent, OutboxItem
 from telesrv.store import Store
+from telesrv.store.events import EventWriter
+from telesrv.store.pool import Connection
 
 ANNA, BORIS, CLARA = 1_001, 1_002, 1_003
 DATE = 1_700_000_000
@@ -43,6 +45,15 @@ async def send(store: Store, sender: int, to: int, text: str = "hello", **fields
 async def send_many(store: Store, sender: int, to: int, number: int) -> list[SentMessage]:
     """Sends messages at once; the committer keeps their order."""
     return list(await asyncio.gather(*(send(store, sender, to, f"message {i}") for i in range(number))))
+
+
+async def log_event(store: Store, new: NewEvent) -> Event:
+    """Logs an event by itself, as changes log theirs."""
+
+    async def body(_: Connection, writer: EventWriter) -> Event:
+        return writer.add(new)
+
+    return await store.events.transact([new.user_id], body)
 
 
 async def log_of(store: Store, user_id: int, pts: int = 0) -> list[Event]:

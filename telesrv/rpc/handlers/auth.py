@@ -59,7 +59,7 @@ async def send_code(ctx: Context, request: functions.auth.SendCode) -> types.aut
         raise bad_request("PHONE_NUMBER_BANNED")
     user = await ctx.store.accounts.by_phone(phone)
     devices = [] if user is None else await ctx.store.accounts.authorizations(user.user_id)
-    code = await ctx.store.codes.create(phone, _asker(ctx, devices), now=ctx.now())
+    code = await ctx.store.codes.create(phone, _asker(ctx, devices))
     if user is not None and any(device.auth_key_id != ctx.caller.auth_key_id for device in devices):
         await _send_to_devices(ctx, user, code)
         # And by the sender, while it may: who lost the other devices has no client left to ask for it.
@@ -80,7 +80,7 @@ async def resend_code(ctx: Context, request: functions.auth.ResendCode) -> types
     phone = phone_of(request.phone_number)
     check_hash(request.phone_code_hash)
     asker = await asker_for(ctx, phone)
-    code = await ctx.store.codes.resend(phone, request.phone_code_hash, asker, now=ctx.now())
+    code = await ctx.store.codes.resend(phone, request.phone_code_hash, asker)
     return await send_by_sms(ctx, code)
 
 
@@ -102,11 +102,11 @@ async def sign_in(ctx: Context, request: functions.auth.SignIn) -> types.auth.Ty
     check_hash(request.phone_code_hash)
     key_id, code_hash = ctx.caller.auth_key_id, request.phone_code_hash
     asker = await asker_for(ctx, phone)
-    await ctx.store.codes.check(phone, code_hash, request.phone_code, asker, now=ctx.now())
+    await ctx.store.codes.check(phone, code_hash, request.phone_code, asker)
     user = await ctx.store.accounts.by_phone(phone)
     if user is None:
         return types.auth.AuthorizationSignUpRequired()
-    if not await ctx.store.codes.consume(phone, code_hash, key_id, now=ctx.now()):
+    if not await ctx.store.codes.consume(phone, code_hash, key_id):
         raise bad_request("PHONE_CODE_EXPIRED")
     if ctx.caller.user_id != user.user_id:
         try:
@@ -126,12 +126,12 @@ async def sign_up(ctx: Context, request: functions.auth.SignUp) -> types.auth.Au
     first_name = fields.name(request.first_name, "FIRSTNAME_INVALID", required=True)
     last_name = fields.name(request.last_name, "LASTNAME_INVALID", required=False)
     key_id, code_hash = ctx.caller.auth_key_id, request.phone_code_hash
-    if not await ctx.store.codes.verified(phone, code_hash, key_id, now=ctx.now()):
+    if not await ctx.store.codes.verified(phone, code_hash, key_id):
         raise bad_request("PHONE_CODE_EXPIRED")
     quiet = request.no_joined_notifications
     user = await ctx.store.accounts.sign_up(phone, first_name, last_name, quiet=quiet)
     answer = await _log_in(ctx, user)
-    await ctx.store.codes.consume(phone, code_hash, key_id, now=ctx.now())
+    await ctx.store.codes.consume(phone, code_hash, key_id)
     return answer
 
 

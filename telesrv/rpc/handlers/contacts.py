@@ -118,7 +118,6 @@ async def add_contact(ctx: Context, request: functions.contacts.AddContact) -> t
             user_id,
             first_name,
             last_name,
-            maybe_phone(request.phone) or "",
             request.add_phone_privacy_exception,
             note=note.text,
             note_entities=note.entities,
@@ -137,7 +136,7 @@ async def accept_contact(ctx: Context, request: functions.contacts.AcceptContact
     if entry is None:
         raise bad_request("CONTACT_REQ_MISSING")
     await _count_change(ctx)
-    await ctx.store.contacts.add(ctx.user_id, user_id, entry.first_name, entry.last_name, entry.phone, True)
+    await ctx.store.contacts.add(ctx.user_id, user_id, entry.first_name, entry.last_name, True)
     return await _settings_of(ctx, [user_id])
 
 

@@ -105,7 +105,7 @@ async def send_change_phone_code(
     if phone == SERVICE_PHONE:
         raise bad_request("PHONE_NUMBER_BANNED")
     # Counted before it says whether the number has an account.
-    code = await ctx.store.codes.create(phone, await asker_for(ctx, phone), now=ctx.now())
+    code = await ctx.store.codes.create(phone, await asker_for(ctx, phone))
     if await ctx.store.accounts.by_phone(phone) is not None:
         raise bad_request("PHONE_NUMBER_OCCUPIED")
     return await send_by_sms(ctx, code)
@@ -125,8 +125,8 @@ async def change_phone(ctx: Context, request: functions.account.ChangePhone) -> 
     check_hash(request.phone_code_hash)
     code_hash = request.phone_code_hash
     asker = await asker_for(ctx, phone)
-    await ctx.store.codes.check(phone, code_hash, request.phone_code, asker, now=ctx.now())
-    if not await ctx.store.codes.consume(phone, code_hash, ctx.caller.auth_key_id, now=ctx.now()):
+    await ctx.store.codes.check(phone, code_hash, request.phone_code, asker)
+    if not await ctx.store.codes.consume(phone, code_hash, ctx.caller.auth_key_id):
         raise bad_request("PHONE_CODE_EXPIRED")
     await ctx.store.profiles.change_phone(ctx.user_id, phone)
     return await self_to_tl(ctx)
