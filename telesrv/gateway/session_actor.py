@@ -27,7 +27,6 @@ from telesrv.gateway.limits import GatewayLimits
 from telesrv.mtproto.session import (
     DestroyAuthKey,
     DestroySession,
-    DropAnswer,
     Envelope,
     PingDelayDisconnect,
     QuickAck,
@@ -231,8 +230,6 @@ class SessionActor:
         elif isinstance(event, DestroySession):
             if event.req_msg_id not in self._call_tasks:
                 self._spawn(event.req_msg_id, self._destroy_session(event))
-        elif isinstance(event, DropAnswer):
-            pass  # The answer is dropped; the request is finished, as in `stop`.
         elif isinstance(event, DestroyAuthKey):
             self._spawn(event.msg_id, self._destroy_auth_key(event.msg_id))
 

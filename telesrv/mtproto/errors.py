@@ -13,8 +13,6 @@ from telesrv.tl.errors import ProtocolError
 
 __all__ = [
     "AUTH_KEY_NOT_FOUND",
-    "FLOOD",
-    "INVALID_DC",
     "BindError",
     "DecryptionError",
     "ExchangeError",
@@ -25,15 +23,13 @@ __all__ = [
 ]
 
 AUTH_KEY_NOT_FOUND = 404
-FLOOD = 429
-INVALID_DC = 444
 
 
 class TransportError(ProtocolError):
     """A condition the peer is told of as a bare 4-byte transport error: ``-code``, then the end.
 
     Args:
-        code: the positive code (404, 429, 444).
+        code: the positive code, such as `AUTH_KEY_NOT_FOUND`.
 
     *Spec: MTProto transports, "Transport errors"*
     """

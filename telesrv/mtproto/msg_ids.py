@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from telesrv.mtproto.outgoing import Outgoing
+from telesrv.mtproto.service_ids import SEQ_NO_TOO_HIGH, SEQ_NO_TOO_LOW
 
 MAX_AGE_S: Final = 300
 """A client message whose msg_id is older was captured, or its client's clock is wrong."""
@@ -141,7 +142,7 @@ class ReceivedWindow:
         return msg_id in self._containers
 
     def order_error(self, msg_id: int, seq_no: int) -> int:
-        """Returns 32 or 33 when ``seq_no`` contradicts the messages around ``msg_id``, else 0.
+        """Returns the code of a refusal when ``seq_no`` contradicts the messages around ``msg_id``, else 0.
 
         Sorted by msg_id, seq_nos never fall, and an odd one never repeats. The remembered ones obey that,
         so the two neighbours speak for all.
@@ -151,11 +152,11 @@ class ReceivedWindow:
         if at > 0:
             before = self._by_id[ids[at - 1]].seq_no
             if before > seq_no or (before == seq_no and seq_no & 1):
-                return 32
+                return SEQ_NO_TOO_LOW
         if at < len(ids):
             behind = self._by_id[ids[at]].seq_no
             if behind < seq_no or (behind == seq_no and seq_no & 1):
-                return 33
+                return SEQ_NO_TOO_HIGH
         return 0
 
     def add(self, msg_id: int, seq_no: int, now: float, *, is_request: bool) -> Received:

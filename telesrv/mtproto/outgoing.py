@@ -37,7 +37,6 @@ class Outgoing:
         "reply",
         "req_msg_id",
         "seq_no",
-        "token",
     )
 
     def __init__(
@@ -48,7 +47,6 @@ class Outgoing:
         reply: bool,
         content_related: bool,
         req_msg_id: int = 0,
-        token: object | None = None,
         passing: bool = False,
     ) -> None:
         self.body = body
@@ -56,7 +54,6 @@ class Outgoing:
         self.reply = reply
         self.content_related = content_related
         self.req_msg_id = req_msg_id
-        self.token = token
         self.passing = passing
         self.msg_id = 0
         self.seq_no = 0

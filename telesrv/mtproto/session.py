@@ -50,12 +50,9 @@ from telesrv.mtproto.msg_ids import MAX_AGE_S, MAX_AHEAD_S, seconds_of
 from telesrv.mtproto.outgoing import SERVICE, UPDATE, Outgoing
 from telesrv.mtproto.salts import SaltSchedule
 from telesrv.mtproto.session_events import (
-    Acked,
     DestroyAuthKey,
     DestroySession,
-    DropAnswer,
     Event,
-    NewSession,
     PingDelayDisconnect,
     QuickAck,
     Request,
@@ -67,13 +64,10 @@ from telesrv.mtproto.session_state import SessionState
 from telesrv.tl import mt
 
 __all__ = [
-    "Acked",
     "DestroyAuthKey",
     "DestroySession",
-    "DropAnswer",
     "Envelope",
     "Event",
-    "NewSession",
     "PingDelayDisconnect",
     "QuickAck",
     "Request",
@@ -153,7 +147,7 @@ class Session:
 
     @property
     def highest_msg_id(self) -> int:
-        """The highest client msg_id that was taken: what to store for ``min_msg_id``."""
+        """The highest client msg_id that was taken."""
         return self._state.window.highest
 
     @property
@@ -189,11 +183,8 @@ class Session:
 
         The size is bounded by the limits: ``max_answer_bytes`` (or some 50 for each of ``max_answers``, when
         errors stand in for them) and ``max_update_bytes`` of bodies, and before compression 13 bytes for
-        each remembered message, 8 for each container, 33 for each answer and update. At rest it has some
+        each remembered message, 8 for each container, 26 for each answer and update. At rest it has some
         hundred bytes.
-
-        Raises:
-            TypeError: the token of an update is not None, int, str or bytes.
         """
         if self.connected:
             self.connection_lost(self.last_received_at)
@@ -286,7 +277,7 @@ class Session:
         elif quick_ack:
             events.append(QuickAck(quick_ack_token(self._auth_key, envelope.plaintext)))
         if taken and not self._announced:
-            self._announce(min(taken), now, events)
+            self._announce(min(taken), now)
         return events
 
     def _packet_error(self, msg_id: int, now: float) -> int:
@@ -307,7 +298,7 @@ class Session:
             return service_ids.MSG_ID_TOO_LOW
         return service_ids.MSG_ID_UNVERIFIABLE if msg_id <= self._state.window.floor else 0
 
-    def _announce(self, first_msg_id: int, now: float, events: list[Event]) -> None:
+    def _announce(self, first_msg_id: int, now: float) -> None:
         """Queues new_session_created before everything else.
 
         ``first_msg_id`` is the lowest id taken, inside a container too: clients send again what lies
@@ -321,7 +312,6 @@ class Session:
         )
         out = Outgoing(tl.write(created), SERVICE, reply=False, content_related=True)
         self._state.outbound.add(out, first=True)
-        events.insert(0, NewSession(first_msg_id))
 
     def _take_container(self, container: Message, now: float, events: list[Event], taken: list[int]) -> int:
         """Takes each message of a container, or none and returns the code that the container is refused
@@ -409,16 +399,13 @@ class Session:
 
     # Outbound
 
-    def send_result(
-        self, req_msg_id: int, result: bytes | mt.RpcError, now: float, *, compress: bool = True
-    ) -> bool:
+    def send_result(self, req_msg_id: int, result: bytes, now: float) -> bool:
         """Queues the answer of a request; it is kept until the client acknowledges it.
 
         Args:
             req_msg_id: the msg_id of a ``Request`` (or ``DestroyAuthKey``) event.
-            result: TL of the result, or the error.
+            result: TL of the result, or of the rpc_error.
             now: Unix time.
-            compress: False for what is known not to shrink.
 
         Returns False when nobody waits: it is answered already, was dropped, or is not known.
 
@@ -428,23 +415,21 @@ class Session:
         if entry is None or not entry.running:
             return False
         self._state.stop(entry)
-        body = result if isinstance(result, bytes) else tl.write(result)
         # Telethon does not see an error that is packed.
-        if compress and len(body) > self._limits.gzip_above_bytes and not body.startswith(_RPC_ERROR):
-            body = maybe_gzip(body)
-        self._state.answer(req_msg_id, entry, body)
+        if len(result) > self._limits.gzip_above_bytes and not result.startswith(_RPC_ERROR):
+            result = maybe_gzip(result)
+        self._state.answer(req_msg_id, entry, result)
         return True
 
-    def send_update(self, body: bytes, now: float, token: object | None = None) -> bool:
-        """Queues an update (TL of an Updates); kept until acknowledged, when ``Acked`` brings ``token``
-        back.
+    def send_update(self, body: bytes, now: float) -> bool:
+        """Queues an update (TL of an Updates); it is kept until the client acknowledges it.
 
         Returns False when it was not taken: updates were lost, and the client will ask for the difference.
         """
         outbound = self._state.outbound
         if outbound.lost_updates and not self.connected:
             return False
-        outbound.add(Outgoing(body, UPDATE, reply=False, content_related=True, token=token))
+        outbound.add(Outgoing(body, UPDATE, reply=False, content_related=True))
         outbound.bound_updates(connected=self.connected)
         return self.connected or not outbound.lost_updates
 

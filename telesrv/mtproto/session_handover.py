@@ -2,7 +2,7 @@
 
     magic:4  version:2  checksum:16  inflated:4  deflated:4  meta (zlib)  bodies
     meta: fixed part, then arrays: msg_ids, seq_nos and flags of the remembered messages, containers, owed
-    acknowledgements, one record for each outgoing message, the tokens of updates
+    acknowledgements, one record for each outgoing message
 
 All little-endian. The checksum is the first half of SHA-256 over what follows it. Bodies stay as they are:
 the large ones are compressed already.
@@ -29,14 +29,13 @@ from telesrv.mtproto.outgoing import ANSWER, SERVICE, UPDATE, Outgoing
 from telesrv.mtproto.session_state import SessionState
 from telesrv.tl import mt
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _MAGIC: Final = b"MTPs"
 _PREFIX: Final = struct.Struct("<4sH16s")
 _SIZES: Final = struct.Struct("<II")
 _FIXED: Final = struct.Struct("<qqqdqqqqdBIIII")
-_RECORD: Final = struct.Struct("<BBBqiqII")
-_INT64: Final = struct.Struct("<q")
+_RECORD: Final = struct.Struct("<BBqiqI")
 
 _MAX_META_BYTES: Final = 8 << 20
 """Far above what the limits allow; a claim beyond it is damage."""
@@ -45,8 +44,6 @@ _ANNOUNCED: Final = 1
 _LOST_UPDATES: Final = 2
 
 _FLAGS: Final = ("is_request", "running", "answered", "dropped", "lost", "bare_answer")
-
-_NO_TOKEN, _INT_TOKEN, _STR_TOKEN, _BYTES_TOKEN = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +67,16 @@ class Loaded:
 
 
 def dump(head: Head, state: SessionState, numbering: tuple[int, int], *, announced: bool) -> bytes:
-    """Returns the session as bytes; changes nothing.
-
-    Raises:
-        TypeError: the token of an update is not None, int, str or bytes.
-    """
+    """Returns the session as bytes; changes nothing."""
     window = state.window
     entries = list(window.entries())
     containers = window.containers()
     acks = [msg_id for msg_id in state.acks if window.get(msg_id) is not None]
     kept = state.outbound.kept()
-    records, tokens = [], []
-    for out in kept:
-        token_kind, token = _token_bytes(out.token)
-        records.append(
-            _RECORD.pack(
-                out.kind,
-                out.reply,
-                token_kind,
-                out.msg_id,
-                out.seq_no,
-                out.req_msg_id,
-                len(out.body),
-                len(token),
-            )
-        )
-        tokens.append(token)
+    records = [
+        _RECORD.pack(out.kind, out.reply, out.msg_id, out.seq_no, out.req_msg_id, len(out.body))
+        for out in kept
+    ]
     last_msg_id, content_sent = numbering
     fixed = _FIXED.pack(
         head.auth_key_id,
@@ -122,7 +103,6 @@ def dump(head: Head, state: SessionState, numbering: tuple[int, int], *, announc
             _pack("q", containers),
             _pack("q", acks),
             *records,
-            *tokens,
         )
     )
     deflated = zlib.compress(meta, 1)
@@ -149,7 +129,7 @@ def load(data: bytes, auth_key_id: int, limits: SessionLimits) -> Loaded:
         bodies_at = _SIZES.size + deflated_bytes
         meta = _Reader(_inflate(content[_SIZES.size : bodies_at], inflated_bytes))
         return _load(meta, _Reader(content[bodies_at:]), auth_key_id, limits)
-    except (struct.error, zlib.error, UnicodeDecodeError) as error:
+    except (struct.error, zlib.error) as error:
         raise ValueError(f"an exported session is damaged: {error}") from None
 
 
@@ -200,18 +180,15 @@ def _load(meta: _Reader, bodies: _Reader, auth_key_id: int, limits: SessionLimit
 
 
 def _outgoing(meta: _Reader, bodies: _Reader, count: int) -> list[Outgoing]:
-    kept, token_parts = [], []
+    kept = []
     for _ in range(count):
-        kind, reply, token_kind, msg_id, seq_no, req_msg_id, body_bytes, token_bytes = meta.unpack(_RECORD)
+        kind, reply, msg_id, seq_no, req_msg_id, body_bytes = meta.unpack(_RECORD)
         _require(kind in (SERVICE, ANSWER, UPDATE) and body_bytes >= 4, "an outgoing message is none")
         out = Outgoing(
             bodies.take(body_bytes), kind, reply=bool(reply), content_related=True, req_msg_id=req_msg_id
         )
         out.msg_id, out.seq_no = msg_id, seq_no
         kept.append(out)
-        token_parts.append((token_kind, token_bytes))
-    for out, (token_kind, token_bytes) in zip(kept, token_parts, strict=True):
-        out.token = _token_of(token_kind, meta.take(token_bytes))
     return kept
 
 
@@ -255,29 +232,6 @@ def _entry(seq_no: int, flags: int) -> Received:
     for bit, name in enumerate(_FLAGS):
         setattr(entry, name, bool(flags >> bit & 1))
     return entry
-
-
-def _token_bytes(token: object) -> tuple[int, bytes]:
-    if token is None:
-        return _NO_TOKEN, b""
-    if isinstance(token, int):
-        return _INT_TOKEN, _INT64.pack(token)
-    if isinstance(token, str):
-        return _STR_TOKEN, token.encode()
-    if isinstance(token, bytes):
-        return _BYTES_TOKEN, token
-    raise TypeError(f"a token of type {type(token).__name__} cannot be exported")
-
-
-def _token_of(kind: int, data: bytes) -> object:
-    if kind == _NO_TOKEN and not data:
-        return None
-    if kind == _INT_TOKEN:
-        return _INT64.unpack(data)[0]
-    if kind == _STR_TOKEN:
-        return data.decode()
-    _require(kind == _BYTES_TOKEN, "a token is none")
-    return data
 
 
 def _checked(data: bytes) -> bytes:

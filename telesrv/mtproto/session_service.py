@@ -14,7 +14,6 @@ from telesrv.mtproto.salts import SaltSchedule
 from telesrv.mtproto.session_events import (
     DestroyAuthKey,
     DestroySession,
-    DropAnswer,
     Event,
     PingDelayDisconnect,
 )
@@ -45,7 +44,7 @@ def serve(
             state.answer_error(msg_id, entry, 400, "INPUT_FETCH_ERROR")
         return
     if isinstance(query, mt.MsgsAck):
-        state.acked(query.msg_ids, events)
+        state.acked(query.msg_ids)
     elif isinstance(query, mt.Ping):
         state.reply(mt.Pong(msg_id=msg_id, ping_id=query.ping_id), msg_id)
     elif isinstance(query, mt.PingDelayDisconnect):
@@ -59,9 +58,9 @@ def serve(
     elif isinstance(query, mt.MsgResendReq):
         _resend(state, msg_id, query.msg_ids)
     elif isinstance(query, mt.MsgsAllInfo):
-        _take_states(state, query.msg_ids, query.info, events)
+        _take_states(state, query.msg_ids, query.info)
     elif isinstance(query, mt.RpcDropAnswer):
-        _drop_answer(state, msg_id, entry, query.req_msg_id, events)
+        _drop_answer(state, msg_id, entry, query.req_msg_id)
     elif isinstance(query, mt.DestroySession):
         if query.session_id == state.session_id:
             state.reply(mt.DestroySessionNone(session_id=query.session_id), msg_id)
@@ -124,21 +123,20 @@ def _resend(state: SessionState, msg_id: int, asked: list[int]) -> None:
         state.reply(mt.MsgsStateInfo(req_msg_id=msg_id, info=bytes(info)), msg_id)
 
 
-def _take_states(state: SessionState, msg_ids: list[int], info: bytes, events: list[Event]) -> None:
+def _take_states(state: SessionState, msg_ids: list[int], info: bytes) -> None:
     """Believes what the client volunteers about our messages: received is acknowledged, missing is sent
     again."""
     told = dict(zip(msg_ids, info, strict=False))
-    state.acked([msg_id for msg_id, flags in told.items() if flags & 7 == _RECEIVED], events)
+    state.acked([msg_id for msg_id, flags in told.items() if flags & 7 == _RECEIVED])
     for msg_id, flags in told.items():
         out = state.outbound.sent(msg_id)
         if out is not None and flags & 7 in _NOT_RECEIVED:
             state.outbound.requeue(out)
 
 
-def _drop_answer(
-    state: SessionState, msg_id: int, entry: Received, req_msg_id: int, events: list[Event]
-) -> None:
-    """Answers rpc_drop_answer: a running request is told to stop, an unacknowledged answer is forgotten.
+def _drop_answer(state: SessionState, msg_id: int, entry: Received, req_msg_id: int) -> None:
+    """Answers rpc_drop_answer: what is running is finished and gets no answer, an unacknowledged answer is
+    forgotten.
 
     *Spec: Service Messages, "Cancellation of an RPC Query"*
     """
@@ -151,7 +149,6 @@ def _drop_answer(
             outcome = mt.RpcAnswerDroppedRunning()
             state.stop(target)
             target.dropped = True
-            events.append(DropAnswer(req_msg_id, msg_id))
         elif answer is not None:
             outcome = mt.RpcAnswerDroppedRunning()
             if answer.msg_id:

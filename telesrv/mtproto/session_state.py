@@ -13,7 +13,6 @@ from telesrv.mtproto.limits import SessionLimits
 from telesrv.mtproto.messages import encode_rpc_result
 from telesrv.mtproto.msg_ids import Received, ReceivedWindow
 from telesrv.mtproto.outgoing import ANSWER, SERVICE, Outbound, Outgoing
-from telesrv.mtproto.session_events import Acked, Event
 from telesrv.tl import mt
 
 
@@ -91,21 +90,12 @@ class SessionState:
         if entry is not None and entry.answer is out:
             entry.answer = None
 
-    def acked(self, msg_ids: list[int], events: list[Event]) -> None:
+    def acked(self, msg_ids: list[int]) -> None:
         """Frees what the client has acknowledged; ids that are not known mean nothing."""
-        count = size_bytes = 0
-        tokens: list[object] = []
         for msg_id in msg_ids:
             out = self.outbound.sent(msg_id)
-            if out is None:
-                continue
-            count += 1
-            size_bytes += len(out.body)
-            if out.token is not None:
-                tokens.append(out.token)
-            self.finish(out)
-        if count:
-            events.append(Acked(count, size_bytes, tokens))
+            if out is not None:
+                self.finish(out)
 
 
 def _error(code: int, message: str) -> bytes:

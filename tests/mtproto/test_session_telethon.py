@@ -83,7 +83,7 @@ def test_telethon_as_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.body == answer
 
     (third,), _ = peer.send((config, True))
-    peer.server.send_result(third, mt.RpcError(error_code=400, error_message="X" * 3000), NOW)
+    peer.server.send_result(third, tl.write(mt.RpcError(error_code=400, error_message="X" * 3000)), NOW)
     (result,) = peer.receive()
     assert result.error.error_message == "X" * 3000
 
