@@ -23,6 +23,8 @@ MAX_CHANGED: Final = 1_000
 """The most messages that one call deletes or marks."""
 EDIT_TIME_S: Final = 172_800
 """How long after it was sent a message to somebody else may be edited."""
+READ_DATE_KEPT_S: Final = 7 * 86_400
+"""How long after it was sent one is told when the other side read a message."""
 PINNED: Final = 1
 """The bit of a box's flags that says that the message is pinned."""
 FROM_SCHEDULED: Final = 2

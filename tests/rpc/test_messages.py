@@ -385,6 +385,13 @@ async def test_the_date_of_a_receipt(server: Server) -> None:
     for asker, other, msg_id in ((bob, ada, ids[0]), (ada, ada, sent[0].id), (ada, bob, 99), (ada, bob, -1)):
         with pytest.raises(Refused, match="400 MESSAGE_ID_INVALID"):
             await date(asker, other, msg_id)
+    config = await ada.call(functions.help.GetAppConfig(hash=0))
+    [kept] = [one.value for one in config.config.value if one.key == "pm_read_date_expire_period"]
+    server.clock.advance(sent[0].date + kept.value - int(server.clock.time()))
+    assert await date(ada, bob, sent[0].id) == dates[0]
+    server.clock.advance(1)
+    with pytest.raises(Refused, match="400 MESSAGE_TOO_OLD"):
+        await date(ada, bob, sent[0].id)
 
 
 async def test_a_send_with_very_many_entities_keeps_the_first(server: Server) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from telesrv.domain.messages import READ_DATE_KEPT_S
 from telesrv.rpc.convert.config import config_to_tl
 from telesrv.rpc.convert.countries import countries_to_tl
 from telesrv.rpc.registry import handler
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from telesrv.rpc.context import Context
 
 WEEK_S: Final = 7 * 86_400
-APP_CONFIG_HASH: Final = 2
+APP_CONFIG_HASH: Final = 3
 """Another one for other settings, since clients keep those that they have; never 0, which is what a client
 says that has none."""
 
@@ -152,6 +153,11 @@ async def get_timezones_list(
 
 
 def _settings() -> list[types.TypeJSONObjectValue]:
-    """Returns the settings of clients: there is an archive for chats that strangers begin."""
-    there = types.JsonBool(value=True)
-    return [types.JsonObjectValue(key="autoarchive_setting_available", value=there)]
+    """Returns the settings of clients: there is an archive for chats that strangers begin, and when a message
+    was read is told for so long.
+    """
+    settings: dict[str, types.TypeJSONValue] = {
+        "autoarchive_setting_available": types.JsonBool(value=True),
+        "pm_read_date_expire_period": types.JsonNumber(value=float(READ_DATE_KEPT_S)),
+    }
+    return [types.JsonObjectValue(key=key, value=value) for key, value in settings.items()]

@@ -10,7 +10,7 @@ from typing import Final
 
 from telesrv.domain.digests import message_digest
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict
-from telesrv.domain.messages import MAX_PAGE, MessageBox, ReplyTo, SendRequest
+from telesrv.domain.messages import MAX_PAGE, READ_DATE_KEPT_S, MessageBox, ReplyTo, SendRequest
 from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.rpc.audience import show_active
 from telesrv.rpc.composing import (
@@ -241,7 +241,7 @@ async def get_outbox_read_date(ctx: Context, request: functions.messages.GetOutb
 
     Raises:
         RpcError: 400 PEER_ID_INVALID, MESSAGE_ID_INVALID for what is no own message of this chat,
-            MESSAGE_NOT_READ_YET.
+            MESSAGE_TOO_OLD, MESSAGE_NOT_READ_YET; 403 as of `check_read_dates`.
 
     *Spec: messages.getOutboxReadDate*
     """
@@ -249,6 +249,8 @@ async def get_outbox_read_date(ctx: Context, request: functions.messages.GetOutb
     box = (await _boxes(ctx, [request.msg_id])).get(request.msg_id)
     if box is None or not box.outgoing or box.peer != peer:
         raise bad_request("MESSAGE_ID_INVALID")
+    if ctx.now() - box.date > READ_DATE_KEPT_S:
+        raise bad_request("MESSAGE_TOO_OLD")
     await check_read_dates(ctx, peer.id)
     date = await ctx.store.messages.read_date(ctx.user_id, peer, box.box_id)
     if date is None:
