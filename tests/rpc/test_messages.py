@@ -160,6 +160,15 @@ async def test_typing_is_shown_to_the_peer_only(server: Server) -> None:
     assert server.sessions.transient == [(bob.user_id, shown)]
 
 
+async def test_typing_is_not_shown_between_those_of_whom_one_has_blocked_the_other(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    await ada.call(functions.contacts.Block(id=ada.peer(bob)))
+    for device, other in ((ada, bob), (bob, ada)):
+        action = types.SendMessageTypingAction()
+        assert await device.call(functions.messages.SetTyping(peer=device.peer(other), action=action))
+    assert server.sessions.transient == []
+
+
 LONG_LINKS: list[types.TypeMessageEntity] = [
     types.MessageEntityTextUrl(offset=offset, length=1, url=f"https://{offset}/" + "я" * 1500)
     for offset in range(3)

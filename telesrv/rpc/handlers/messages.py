@@ -305,9 +305,11 @@ _SHOWN_ACTIONS: Final = (
 
 @handler(functions.messages.SetTyping)
 async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> object:
-    """Shows the peer's sessions that are online what the caller is doing, unless the peer blocked the caller.
+    """Shows the peer's sessions that are online what the caller is doing, unless one of the two has
+    blocked the other.
 
-    The caller cannot tell whether it was shown.
+    The caller cannot tell whether it was shown. Whom the caller has blocked does not learn that way that the
+    caller is there.
 
     Raises:
         RpcError: 400 PEER_ID_INVALID.
@@ -318,7 +320,9 @@ async def set_typing(ctx: Context, request: functions.messages.SetTyping) -> obj
     if peer.id in (ctx.user_id, SERVICE_USER_ID) or not isinstance(request.action, _SHOWN_ACTIONS):
         return True
     await ctx.store.limits.hit("messages:typing", ctx.user_id, TYPING_PER_MINUTE, RATE_PERIOD_S)
-    if not await ctx.store.blocks.has(peer.id, Peer.user(ctx.user_id)):
-        update = types.UpdateUserTyping(user_id=ctx.user_id, action=request.action)
-        await ctx.sessions.push_transient(peer.id, update)
+    blocks = ctx.store.blocks
+    if await blocks.has(peer.id, Peer.user(ctx.user_id)) or await blocks.has(ctx.user_id, peer):
+        return True
+    update = types.UpdateUserTyping(user_id=ctx.user_id, action=request.action)
+    await ctx.sessions.push_transient(peer.id, update)
     return True
