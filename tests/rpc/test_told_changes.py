@@ -13,7 +13,7 @@ from telesrv.domain.peers import SERVICE_USER_ID
 from telesrv.domain.updates import EventKind
 from telesrv.store import users
 from telesrv.tl import functions, types
-from tests.rpc.chats import Device, Replica, Server, running
+from tests.rpc.chats import Device, Replica, Server, fresh, running, same
 from tests.rpc.worlds import Pair
 
 Act: TypeAlias = Callable[[Server, Device], Awaitable[Any]]
@@ -251,6 +251,22 @@ async def test_a_change_that_fails_leaves_no_hole_and_no_word(server: Server) ->
         "SELECT max(pts) FROM user_update_events WHERE user_id = $1", cid.user_id
     )
     assert replica.pts == head
+
+
+async def test_the_chat_with_a_deleted_account_has_no_action_bar(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await bob.send(ada)
+    await bob.call(functions.contacts.Block(id=bob.peer(ada)))
+    await ada.call(functions.account.DeleteAccount(reason=""))
+    told, asked = await fresh(bob, [ada]), await fresh(bob, [ada])
+    await server.pushes(bob.user_id)
+    await bob.call(functions.contacts.Unblock(id=bob.peer(ada)))
+    told.follow_pushes(await server.pushes(bob.user_id), bob)
+    await asked.catch_up(bob)
+    known = await fresh(bob, [ada])
+    for replica in (told, asked):
+        same(replica, known)
+    assert known.arranged.bars == {ada.user_id: types.PeerSettings()}
 
 
 async def test_a_deleted_account_is_told_of_after_its_last_change(server: Server) -> None:

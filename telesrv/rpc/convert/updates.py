@@ -144,8 +144,9 @@ def _peer_blocked(event: Event, box: MessageBox | None, views: Views) -> list[ty
 
 @converts(EventKind.PEER_SETTINGS)
 def _peer_settings(event: Event, box: MessageBox | None, views: Views) -> list[types.TypeUpdate]:
-    payload = event.payload or {}
     view = views.get(event.peer.id) if event.peer is not None else None
+    gone = view is not None and view.user.deleted
+    payload = {} if gone else event.payload or {}
 
     def shown(name: str) -> bool:
         return bool(payload.get(name))
