@@ -165,7 +165,7 @@ def test_the_hash_of_a_list() -> None:
     assert all(-(2**63) <= list_hash(range(n)) < 2**63 for n in range(50))
     page = DialogPage((Dialog(OWNER, Peer.user(FRIEND), 7, 1),), {7: RICH}, 1)
     read = DialogPage((Dialog(OWNER, Peer.user(FRIEND), 7, 1, read_inbox_max_id=7),), {7: RICH}, 1)
-    assert dialogs_hash(page) != dialogs_hash(read)
+    assert dialogs_hash(page, {}, {}) != dialogs_hash(read, {}, {})
     assert messages_hash([RICH]) != messages_hash([a_box()])
 
 

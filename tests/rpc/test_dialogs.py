@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
-from telesrv.rpc.convert.dialogs import list_hash
+from telesrv.rpc.convert.dialogs import dialogs_hash
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
+
+f = functions
 
 
 @pytest.fixture
@@ -60,13 +63,54 @@ async def test_pages_end_in_an_empty_slice(server: Server, exclude_pinned: bool)
     assert seen == [other.user_id for other in others]
 
 
+async def hash_of(device: Device) -> int:
+    """Returns the hash of the device's whole list."""
+    store, owner = device.server.store, device.user_id
+    page = await store.dialogs.whole(owner)
+    peers = [dialog.peer for dialog in page.dialogs]
+    notify = await store.notify.for_peers(owner, peers)
+    return dialogs_hash(page, notify, await store.ttl.periods(owner, [peer.id for peer in peers]))
+
+
+def muted(peer: types.TypeInputPeer, until: int) -> Any:
+    settings = types.InputPeerNotifySettings(mute_until=until)
+    return f.account.UpdateNotifySettings(peer=types.InputNotifyPeer(peer=peer), settings=settings)
+
+
+def moved(peer: types.TypeInputPeer, folder_id: int) -> Any:
+    return f.folders.EditPeerFolders(folder_peers=[types.InputFolderPeer(peer=peer, folder_id=folder_id)])
+
+
+CHANGES: dict[str, Callable[[types.TypeInputPeer, int], Any]] = {
+    "pinned message": lambda peer, box_id: f.messages.UpdatePinnedMessage(
+        peer=peer, id=box_id, pm_oneside=True
+    ),
+    "edited": lambda peer, box_id: f.messages.EditMessage(peer=peer, id=box_id, message="mended"),
+    "edited at once": lambda peer, box_id: f.messages.EditMessage(peer=peer, id=box_id, message="again"),
+    "draft": lambda peer, _: f.messages.SaveDraft(peer=peer, message="a"),
+    "draft at once": lambda peer, _: f.messages.SaveDraft(peer=peer, message="b"),
+    "no draft": lambda peer, _: f.messages.SaveDraft(peer=peer, message=""),
+    "muted": lambda peer, _: muted(peer, 2**31 - 1),
+    "unmuted": lambda peer, _: muted(peer, 0),
+    "marked": lambda peer, _: f.messages.MarkDialogUnread(peer=types.InputDialogPeer(peer=peer), unread=True),
+    "read": lambda peer, _: f.messages.ReadHistory(peer=peer, max_id=0),
+    "pinned": lambda peer, _: f.messages.ToggleDialogPin(peer=types.InputDialogPeer(peer=peer), pinned=True),
+    "archived": lambda peer, _: moved(peer, 1),
+    "period": lambda peer, _: f.messages.SetHistoryTTL(peer=peer, period=600),
+    "deleted": lambda peer, box_id: f.messages.DeleteMessages(id=[box_id]),
+}
+"""What changes a list of chats, each on top of those before it, all of it within one second."""
+
+
 async def test_a_list_that_is_known_is_not_sent_again(server: Server) -> None:
-    ada, [bob] = await chats(server, 1)
-    [dialog] = (await ada.dialogs()).dialogs
-    known = list_hash([bob.user_id, dialog.top_message, 0, 0, 0, 1, 0, 0, 0, 0, 0])
-    assert await ada.dialogs(hash=known) == types.messages.DialogsNotModified(count=1)
-    await ada.read(bob)
-    assert len((await ada.dialogs(hash=known)).dialogs) == 1
+    ada, _ = await chats(server, 1)
+    note = await ada.send(ada, "note")
+    known = await hash_of(ada)
+    for name, change in CHANGES.items():
+        assert await ada.dialogs(hash=known) == types.messages.DialogsNotModified(count=2), name
+        await ada.call(change(types.InputPeerSelf(), note.id))
+        assert isinstance(await ada.dialogs(hash=known), types.messages.Dialogs), name
+        known = await hash_of(ada)
 
 
 async def test_nothing_is_pinned_or_archived(server: Server) -> None:

@@ -11,10 +11,10 @@ import pytest
 from telesrv.domain.dialogs import Dialog
 from telesrv.domain.filters import MAX_FILTERS, DialogFilter, in_filter
 from telesrv.domain.peers import Peer
-from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.tl import functions, types
 from tests.rpc.bad_peers import bad_peers
 from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.test_dialogs import hash_of
 
 f = functions
 
@@ -215,12 +215,7 @@ async def test_the_hash_is_that_of_the_whole_list(server: Server) -> None:
     for other in others:
         await other.send(ada)
         server.clock.advance(1)
-    dialogs = (await ada.dialogs()).dialogs
-    known = list_hash(
-        number
-        for dialog in dialogs
-        for number in (dialog.peer.user_id, dialog.top_message, 0, 0, 0, 1, 0, 0, 0, 0, 0)
-    )
+    known = await hash_of(ada)
     assert await ada.dialogs(hash=known, limit=2) == types.messages.DialogsNotModified(count=5)
     await ada.call(f.messages.SaveDraft(peer=ada.peer(others[0]), message="x"))
     assert len((await ada.dialogs(hash=known, limit=2)).dialogs) == 2

@@ -21,7 +21,6 @@ from telesrv.rpc.convert.peers import peer_to_tl
 from telesrv.tl import types
 
 _64_BITS: Final = 2**64 - 1
-NOTHING_SET: Final[Mapping[Peer, NotifySettings]] = {}
 
 
 def dialog_to_tl(
@@ -97,8 +96,13 @@ def messages_hash(boxes: Iterable[MessageBox]) -> int:
     return list_hash(number for box in boxes for number in (box.box_id, box.edit_date or 0))
 
 
-def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings] = NOTHING_SET) -> int:
-    """Returns the hash of a list of dialogs: it covers what an answer shows of each, its users apart."""
+def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings], periods: Mapping[int, int]) -> int:
+    """Returns the hash of a list of dialogs: it covers what an answer shows of each, its users apart.
+
+    Args:
+        notify: the settings of those of the chats that have some.
+        periods: after how long messages go, of the private chats where they do, by the other side.
+    """
     numbers: list[int] = []
     for dialog in page.dialogs:
         box = page.top_boxes.get(dialog.top_box_id)
@@ -106,6 +110,7 @@ def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings] = NOTHI
         numbers += (
             dialog.peer.id,
             dialog.top_box_id,
+            0 if box is None else crc32(repr((box.text, box.entities, box.flags, box.media_unread)).encode()),
             (box.edit_date if box is not None else None) or 0,
             dialog.read_inbox_max_id,
             dialog.read_outbox_max_id,
@@ -113,7 +118,8 @@ def dialogs_hash(page: DialogPage, notify: Mapping[Peer, NotifySettings] = NOTHI
             dialog.pinned_order,
             int(dialog.unread_mark),
             dialog.folder_id,
-            0 if draft is None else draft.date,
+            0 if draft is None else crc32(repr(draft).encode()),
             crc32(repr(notify[dialog.peer]).encode()) if dialog.peer in notify else 0,
+            periods.get(dialog.peer.id, 0) if dialog.peer.type is PeerType.USER else 0,
         )
     return list_hash(numbers)

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from telesrv.domain.dialogs import ARCHIVE, MAIN, Archive, Dialog, DialogPage
 from telesrv.domain.filters import FIRST_ID, LAST_ID
 from telesrv.domain.messages import MAX_PAGE
+from telesrv.domain.notify import NotifySettings
 from telesrv.domain.peers import Peer
 from telesrv.rpc.context import Context
 from telesrv.rpc.convert.dialogs import archive_to_tl, dialog_to_tl, dialog_user_ids, dialogs_hash
@@ -55,8 +58,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
             rules=rules,
             now=ctx.now(),
         )
-        notify = await ctx.store.notify.for_peers(ctx.user_id, (dialog.peer for dialog in whole.dialogs))
-        if request.hash == dialogs_hash(whole, notify):
+        if request.hash == dialogs_hash(whole, *await _settings(ctx, whole)):
             return types.messages.DialogsNotModified(count=whole.total)
     page = await ctx.store.dialogs.page(
         ctx.user_id,
@@ -79,8 +81,7 @@ async def get_dialogs(ctx: Context, request: functions.messages.GetDialogs) -> o
 
 
 async def _shown(ctx: Context, page: DialogPage) -> tuple[list[types.TypeDialog], list[types.TypeMessage]]:
-    notify = await ctx.store.notify.for_peers(ctx.user_id, (dialog.peer for dialog in page.dialogs))
-    periods = await ctx.store.ttl.periods(ctx.user_id, [dialog.peer.id for dialog in page.dialogs])
+    notify, periods = await _settings(ctx, page)
     dialogs: list[types.TypeDialog] = [
         dialog_to_tl(
             dialog, page.drafts.get(dialog.peer), notify.get(dialog.peer), periods.get(dialog.peer.id)
@@ -93,6 +94,16 @@ async def _shown(ctx: Context, page: DialogPage) -> tuple[list[types.TypeDialog]
         if dialog.top_box_id in page.top_boxes
     ]
     return dialogs, messages
+
+
+async def _settings(
+    ctx: Context, page: DialogPage
+) -> tuple[Mapping[Peer, NotifySettings], Mapping[int, int]]:
+    """Returns how the caller is notified of the chats that have settings of their own, and the times after
+    which messages go, by the other side."""
+    peers = [dialog.peer for dialog in page.dialogs]
+    notify = await ctx.store.notify.for_peers(ctx.user_id, peers)
+    return notify, await ctx.store.ttl.periods(ctx.user_id, [peer.id for peer in peers])
 
 
 @handler(functions.messages.GetPinnedDialogs)
