@@ -57,3 +57,6 @@ class Archive:
     top_box_id: int
     unread_chats: int
     unread_messages: int
+    muted_chats: int
+    """Of the unread ones; these are no part of `unread_chats`, nor their messages of `unread_messages`."""
+    muted_messages: int

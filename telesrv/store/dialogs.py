@@ -35,6 +35,13 @@ SQL_MUTE_UNTIL: Final = """
 SELECT (n.settings->>'mute_until')::bigint FROM notify_settings n WHERE n.owner_user_id = $1"""
 
 
+def _is_muted(now: str) -> str:
+    """Whether the private chat of a dialog d is muted at the time in the parameter *now*, as a condition."""
+    return f"""({now}::bigint < coalesce(
+        ({SQL_MUTE_UNTIL} AND n.scope = 1 AND n.peer_type = 1 AND n.peer_id = d.peer_id),
+        ({SQL_MUTE_UNTIL} AND n.scope = 2), 0))"""
+
+
 def _in_filter(first: int) -> str:
     """The rule of `telesrv.domain.filters.in_filter` as a condition on a dialog d and the owner's contact c.
 
@@ -52,9 +59,7 @@ def _in_filter(first: int) -> str:
                     THEN {contacts}::boolean ELSE {others}::boolean END
                 AND NOT ({read}::boolean AND d.unread_count = 0 AND NOT d.unread_mark)
                 AND NOT ({archived}::boolean AND d.folder_id = 1)
-                AND NOT ({muted}::boolean AND {now}::bigint < coalesce(
-                    ({SQL_MUTE_UNTIL} AND n.scope = 1 AND n.peer_type = 1 AND n.peer_id = d.peer_id),
-                    ({SQL_MUTE_UNTIL} AND n.scope = 2), 0)))))"""
+                AND NOT ({muted}::boolean AND {_is_muted(now)}))))"""
 
 
 _IN_FILTER: Final = _in_filter(6)
@@ -84,14 +89,21 @@ SELECT count(*) FROM dialogs d
 LEFT JOIN contacts c ON c.owner_user_id = $1 AND c.contact_user_id = d.peer_id AND c.listed
 WHERE d.owner_user_id = $1 AND {_IN_FILTER_TOTAL}
 """
-# Reads the archive as one entry: how much of it is unread, and its newest chat.
-SQL_ARCHIVE: Final = """
-SELECT count(*) FILTER (WHERE unread_count > 0 OR unread_mark) AS unread_chats,
-    coalesce(sum(unread_count), 0)::bigint AS unread_messages,
+# Reads the archive as one entry: how much of it is unread, muted or not, and its newest chat.
+SQL_ARCHIVE: Final = f"""
+WITH archived AS MATERIALIZED (
+    SELECT d.peer_type, d.peer_id, d.top_date, d.top_box_id, d.unread_count,
+        d.unread_count > 0 OR d.unread_mark AS unread, d.peer_type = 1 AND {_is_muted("$2")} AS muted
+    FROM dialogs d WHERE d.owner_user_id = $1 AND d.folder_id = 1
+)
+SELECT count(*) FILTER (WHERE unread AND NOT muted) AS unread_chats,
+    coalesce(sum(unread_count) FILTER (WHERE NOT muted), 0)::bigint AS unread_messages,
+    count(*) FILTER (WHERE unread AND muted) AS muted_chats,
+    coalesce(sum(unread_count) FILTER (WHERE muted), 0)::bigint AS muted_messages,
     (array_agg(peer_type ORDER BY top_date DESC, top_box_id DESC))[1] AS peer_type,
     (array_agg(peer_id ORDER BY top_date DESC, top_box_id DESC))[1] AS peer_id,
     (array_agg(top_box_id ORDER BY top_date DESC, top_box_id DESC))[1] AS top_box_id
-FROM dialogs WHERE owner_user_id = $1 AND folder_id = 1
+FROM archived
 """
 # Counts the dialogs of a folder, or all.
 SQL_TOTAL: Final = """
@@ -177,12 +189,13 @@ class DialogStore:
             *await self._page(owner, folder_id, _TOP, MAX_HASHED, exclude_pinned, rules, now),
         )
 
-    async def archive(self, owner: int) -> Archive | None:
-        """Returns the archive as one entry among the pinned chats, None when nothing is in it.
+    async def archive(self, owner: int, now: int) -> Archive | None:
+        """Returns the archive as one entry among the pinned chats, None when nothing is in it. What is muted
+        *now* is counted apart.
 
         *Spec: Folders (Peer folders)*
         """
-        row = await self._pool.fetchrow(SQL_ARCHIVE, owner)
+        row = await self._pool.fetchrow(SQL_ARCHIVE, owner, now)
         if row is None or row["peer_id"] is None:
             return None
         return Archive(
@@ -190,6 +203,8 @@ class DialogStore:
             row["top_box_id"],
             row["unread_chats"],
             row["unread_messages"],
+            row["muted_chats"],
+            row["muted_messages"],
         )
 
     async def _place(

@@ -130,6 +130,18 @@ async def test_the_archive_is_a_list_of_its_own_and_a_pinned_entry(server: Serve
         eve.user_id,
     )
     assert archive.top_message in {message.id for message in pinned.messages}
+    assert (archive.unread_muted_peers_count, archive.unread_unmuted_messages_count) == (0, 2)
+    for target, counts in (
+        (types.InputNotifyPeer(peer=ada.peer(bob)), (1, 1)),
+        (types.InputNotifyUsers(), (2, 0)),
+    ):
+        mute = types.InputPeerNotifySettings(mute_until=2**31 - 1)
+        await ada.call(f.account.UpdateNotifySettings(peer=target, settings=mute))
+        archive = (await ada.call(f.messages.GetPinnedDialogs(folder_id=0))).dialogs[0]
+        chats_ = archive.unread_muted_peers_count, archive.unread_unmuted_peers_count
+        assert (
+            chats_ == (archive.unread_muted_messages_count, archive.unread_unmuted_messages_count) == counts
+        )
     assert {user.id for user in pinned.users} == {bob.user_id, eve.user_id}
     inside = await ada.dialogs(folder_id=1)
     assert [(dialog.peer.user_id, dialog.folder_id) for dialog in inside.dialogs] == [

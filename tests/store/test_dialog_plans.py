@@ -50,7 +50,7 @@ RULES = ([8, 9], [10], True, False, True, True, True, 5)
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "filter_page": (dialogs.SQL_FILTER_PAGE, (7, 150, 50, 1, 5, *RULES, 20, [9])),
     "filter_total": (dialogs.SQL_FILTER_TOTAL, (7, *RULES)),
-    "archive": (dialogs.SQL_ARCHIVE, (7,)),
+    "archive": (dialogs.SQL_ARCHIVE, (7, 1_700_000_000)),
     "pinned": (dialogs.SQL_PINNED, (7, 0)),
     "places": (dialog_pins.SQL_PLACES, (7, [1, 1], [8, 9])),
     "lock_places": (dialog_pins.SQL_LOCK_PLACES, (7, [1, 1], [8, 9])),
@@ -73,7 +73,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "newest_box": (top_peers.SQL_NEWEST_BOX, (7,)),
 }
 OWN_INDEX = {
-    "archive": "dialogs_p.._owner_user_id_top_date_top_box_id_idx",
+    "archive": "dialogs_p.._owner_user_id_top_date_top_box_id_idx|notify_settings_p.._pkey",
     "marked": "dialogs_p.._owner_user_id_peer_type_peer_id_idx",
 }
 """Statements that read only the few rows that an index of their own holds."""

@@ -52,7 +52,7 @@ def dialog_to_tl(
 
 
 def archive_to_tl(archive: Archive) -> types.DialogFolder:
-    """Returns the archive as one entry among the pinned chats; nothing in it counts as muted.
+    """Returns the archive as one entry among the pinned chats.
 
     *Spec: Folders (Peer folders)*
     """
@@ -61,9 +61,9 @@ def archive_to_tl(archive: Archive) -> types.DialogFolder:
         folder=types.Folder(id=ARCHIVE, title="Archive"),
         peer=peer_to_tl(archive.peer),
         top_message=archive.top_box_id,
-        unread_muted_peers_count=0,
+        unread_muted_peers_count=archive.muted_chats,
         unread_unmuted_peers_count=archive.unread_chats,
-        unread_muted_messages_count=0,
+        unread_muted_messages_count=archive.muted_messages,
         unread_unmuted_messages_count=archive.unread_messages,
     )
 

@@ -120,7 +120,9 @@ async def get_pinned_dialogs(ctx: Context, request: functions.messages.GetPinned
     if request.folder_id not in (MAIN, ARCHIVE):
         raise bad_request("FOLDER_ID_INVALID")
     page = await ctx.store.dialogs.pinned(ctx.user_id, request.folder_id)
-    archive = await ctx.store.dialogs.archive(ctx.user_id) if request.folder_id == MAIN else None
+    archive = None
+    if request.folder_id == MAIN:
+        archive = await ctx.store.dialogs.archive(ctx.user_id, ctx.now())
     return await _peer_dialogs(ctx, page, archive)
 
 
