@@ -169,6 +169,16 @@ class ScheduledStore:
             return added
         raise Unavailable("a list that kept changing")
 
+    async def check_room(self, owner: int, peer: Peer, number: int) -> None:
+        """Sees that so many messages more may wait in a chat.
+
+        Raises:
+            ScheduleTooMuch: they may not.
+        """
+        waiting = await self._pool.fetchval(SQL_COUNT, bucket_of(owner), owner, peer.type, peer.id)
+        if waiting + number > MAX_PER_CHAT:
+            raise ScheduleTooMuch
+
     async def known(self, request: SendRequest) -> Scheduled | None:
         """Returns what became of the request when it was to be sent later; None when nothing was sent or
         scheduled by its random_id.
@@ -290,9 +300,7 @@ class ScheduledStore:
             rows = await self._pool.fetch(SQL_GET, owner, [request.reply_to.box_id])
             if not rows or box_from_row(rows[0]).peer != peer:
                 raise ReplyInvalid
-        waiting = await self._pool.fetchval(SQL_COUNT, bucket_of(owner), owner, peer.type, peer.id)
-        if waiting >= MAX_PER_CHAT:
-            raise ScheduleTooMuch
+        await self.check_room(owner, peer, 1)
 
     async def _check_date(self, owner: int, peer: Peer, schedule_date: int) -> None:
         if schedule_date == WHEN_ONLINE and not await self._until_online.may_wait(owner, peer.id):

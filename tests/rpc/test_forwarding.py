@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from telesrv.domain.peers import Peer
+from telesrv.domain.scheduled import MAX_PER_CHAT
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
 from tests.rpc.worlds import Pair
+
+AT = 1_700_000_600
 
 
 @pytest.fixture
@@ -90,6 +93,40 @@ async def test_a_repeat_is_the_same_messages(server: Server) -> None:
     other = [update.id for update in first.updates[:2]]
     with pytest.raises(Refused, match="400 RANDOM_ID_DUPLICATE"):
         await forward(ada, bob, bob, other, [81, 82])
+    await pair.check()
+
+
+@pytest.mark.parametrize("later", [None, AT])
+async def test_nothing_is_forwarded_when_one_of_many_cannot_be(server: Server, later: int | None) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    ids = [(await ada.send(bob, f"m{n}")).id for n in range(2)]
+    await ada.send(bob, "used", random_id=92)
+    await forward(ada, bob, bob, ids[:1], [93], schedule_date=AT)
+    before = await ada.pts(), await bob.pts()
+    for used in (92, 93):
+        with pytest.raises(Refused, match="400 RANDOM_ID_DUPLICATE"):
+            await forward(ada, bob, bob, ids, [91, used], schedule_date=later)
+    assert (await ada.pts(), await bob.pts()) == before
+    await pair.check()
+
+
+async def test_forwards_for_which_there_is_no_room_do_not_wait(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    sent = await ada.send(bob)
+    many = [sent.id] * (MAX_PER_CHAT - 1)
+    first = await forward(ada, bob, bob, many, list(range(1_000, 1_000 + len(many))), schedule_date=AT)
+    before = await ada.pts()
+    with pytest.raises(Refused, match="400 SCHEDULE_TOO_MUCH"):
+        await forward(ada, bob, bob, [sent.id] * 2, [91, 92], schedule_date=AT)
+    assert await ada.pts() == before
+    await pair.check()
+    again = await forward(ada, bob, bob, many, list(range(1_000, 1_000 + len(many))), schedule_date=AT)
+    assert [update.id for update in again.updates[: len(many)]] == [
+        update.id for update in first.updates[: len(many)]
+    ]
+    await forward(ada, bob, bob, [sent.id], [91], schedule_date=AT)
     await pair.check()
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 
 from telesrv.domain.digests import forward_digest
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict
@@ -29,7 +30,8 @@ from telesrv.tl import functions, types
 async def forward_messages(ctx: Context, request: functions.messages.ForwardMessages) -> object:
     """Sends copies of the caller's messages to a chat, in the order given, each once for its random_id.
 
-    It counts as one message for the limit on sending.
+    It counts as one message for the limit on sending. What is wrong with one of them is found before any is
+    sent: of those that were sent by a call that is refused its session would not be told.
 
     Raises:
         RpcError: a peer, an id or a random_id is wrong, or it asks for what is not there;
@@ -44,9 +46,13 @@ async def forward_messages(ctx: Context, request: functions.messages.ForwardMess
     target = peer_of(request.to_peer, ctx.user_id, ctx.secret)
     _check_ids(request)
     at = send_time(ctx, request.schedule_date)
-    requests = await _requests(ctx, request, source, target)
+    known = await ctx.store.forwards.sent_before(ctx.user_id, request.random_id)
+    requests = await _requests(ctx, request, source, target, known)
+    _check_repeats(requests, known, at=at, schedule_date=request.schedule_date or 0)
     await count(ctx, "messages:send")
     if at:
+        new = sum(one.random_id not in known for one in requests)
+        await ctx.store.scheduled.check_room(ctx.user_id, target, new)
         try:
             return await schedule_all(ctx, requests, at)
         except PeerInvalid as error:
@@ -90,8 +96,35 @@ def _check_ids(request: functions.messages.ForwardMessages) -> None:
         raise bad_request("RANDOM_ID_DUPLICATE")
 
 
+def _check_repeats(
+    requests: Iterable[SendRequest], known: Mapping[int, bytes], *, at: int, schedule_date: int
+) -> None:
+    """Accepts random_ids that are new, or were used for the same, as a repeated call uses them.
+
+    Args:
+        known: the digests of what was sent by these random_ids.
+        at: when it is to be sent; 0: now, as for a *schedule_date* that has passed: then all of it may have
+            been scheduled before.
+    Raises:
+        RandomIdConflict: one was used for something else.
+    """
+    later = {one.random_id: known.get(one.random_id) == scheduled_digest(one.digest) for one in requests}
+    may_be_later = bool(at) or (schedule_date > 0 and all(later.values()))
+    for one in requests:
+        if one.random_id not in known:
+            continue
+        if later[one.random_id] and may_be_later:
+            continue
+        if at or known[one.random_id] != one.digest:
+            raise RandomIdConflict
+
+
 async def _requests(
-    ctx: Context, request: functions.messages.ForwardMessages, source: Peer, target: Peer
+    ctx: Context,
+    request: functions.messages.ForwardMessages,
+    source: Peer,
+    target: Peer,
+    known: Mapping[int, bytes],
 ) -> list[SendRequest]:
     """Returns what is to be sent; of what was sent before and is gone since only what names it counts."""
     usable = [box_id for box_id in request.id if 0 < box_id <= MAX_ID]
@@ -102,12 +135,10 @@ async def _requests(
         random_id: forward_digest(origin.auth_key_id, source, box_id, target, drop_author=request.drop_author)
         for random_id, box_id in zip(request.random_id, request.id, strict=True)
     }
-    if len(boxes) < len(set(request.id)):
-        known = await ctx.store.forwards.sent_before(ctx.user_id, request.random_id)
-        for random_id, box_id in zip(request.random_id, request.id, strict=True):
-            digest = digests[random_id]
-            if box_id not in boxes and known.get(random_id) not in (digest, scheduled_digest(digest)):
-                raise bad_request("MESSAGE_ID_INVALID")
+    for random_id, box_id in zip(request.random_id, request.id, strict=True):
+        digest = digests[random_id]
+        if box_id not in boxes and known.get(random_id) not in (digest, scheduled_digest(digest)):
+            raise bad_request("MESSAGE_ID_INVALID")
     if any(box.noforwards for box in boxes.values()):
         raise bad_request("CHAT_FORWARDS_RESTRICTED")
     authors = {box.from_user_id for box in boxes.values()}
