@@ -336,8 +336,8 @@ async def fresh(device: Device, others: Iterable[Device]) -> Replica:
     """Returns what a client knows that has just logged in and asked for everything."""
     replica = Replica(device.user_id, await device.pts())
     answer = await device.dialogs()
-    for dialog in answer.dialogs:
-        peer_id = dialog.peer.user_id
+    listed = {dialog.peer.user_id: dialog for dialog in answer.dialogs}
+    for peer_id, dialog in listed.items():
         replica.unread[peer_id] = dialog.unread_count
         replica.read_inbox[peer_id] = dialog.read_inbox_max_id
         replica.read_outbox[peer_id] = dialog.read_outbox_max_id
@@ -352,8 +352,29 @@ async def fresh(device: Device, others: Iterable[Device]) -> Replica:
         full = (await device.call(functions.users.GetFullUser(id=profile))).full_user
         replica.history_ttl[other.user_id] = full.ttl_period or 0
         replica.learn(await device.call(functions.users.GetUsers(id=[profile])))
+        _agree(replica, full, listed.get(other.user_id))
     replica.arranged = await fresh_arranged(device, others)
+    state = await device.call(functions.updates.GetState())
+    assert state.unread_count == sum(replica.unread.values())
     return replica
+
+
+def _agree(known: Replica, full: Any, dialog: Any) -> None:
+    """Asserts that the entry of a chat, its profile page and its messages, also scheduled ones, agree."""
+    peer_id = full.id
+    messages = [message for message in known.messages.values() if message.peer_id.user_id == peer_id]
+    pinned = [message.id for message in messages if getattr(message, "pinned", False)]
+    assert full.pinned_msg_id == max(pinned, default=None)
+    waiting = [message for message in known.scheduled.values() if message.peer_id.user_id == peer_id]
+    assert full.has_scheduled == bool(waiting)
+    if dialog is None:
+        assert not messages and full.folder_id is None
+        return
+    assert dialog.top_message == max((message.id for message in messages), default=0)
+    read = dialog.read_inbox_max_id
+    assert dialog.unread_count == sum(not message.out and message.id > read for message in messages)
+    assert (dialog.ttl_period, dialog.folder_id) == (full.ttl_period, full.folder_id)
+    assert dialog.notify_settings == full.notify_settings
 
 
 def _begun_anew(fresh: Replica, peer_id: int, mark: int, asked: dict[int, int]) -> bool:

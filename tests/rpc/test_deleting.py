@@ -11,7 +11,7 @@ import pytest
 
 from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
-from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.chats import Device, Refused, Server, fresh, running
 from tests.rpc.worlds import Pair
 
 
@@ -83,6 +83,22 @@ async def test_a_deleted_unread_message_is_not_counted_by_who_never_had_it(serve
     await ada.send(bob, "later")
     await pair.check()
     assert pair.replicas["bob asked"].unread[ada.user_id] == 2
+
+
+async def test_a_deleted_unread_message_is_not_counted_by_who_knew_the_count_only(server: Server) -> None:
+    pair = await Pair.of(server)
+    ada, bob = pair.ada, pair.bob
+    ids = [(await ada.send(bob, f"m{number}")).id for number in range(4)]
+    pushed, asked = await fresh(bob, [ada]), await fresh(bob, [ada])
+    for replica in (pushed, asked):
+        replica.messages.clear()  # as a client that has not opened the chat
+    await server.pushes(bob.user_id)
+    await delete(ada, ids[1:3], revoke=True)
+    await delete(bob, [(await bob.history(ada)).messages[0].id])
+    pushed.follow_pushes(await server.pushes(bob.user_id), bob, all_sessions=True)
+    await asked.catch_up(bob)
+    known = await fresh(bob, [ada])
+    assert pushed.unread[ada.user_id] == asked.unread[ada.user_id] == known.unread[ada.user_id] == 1
 
 
 async def test_a_repeated_send_is_the_deleted_message_still(server: Server) -> None:

@@ -149,9 +149,10 @@ async def test_the_list_of_a_filter_follows_its_rules(server: Server) -> None:
         peer = ada.peer(other)
         user = types.InputUser(user_id=peer.user_id, access_hash=peer.access_hash)
         await ada.call(f.contacts.AddContact(id=user, first_name="x", last_name="", phone=""))
-    for other in choose.sample(others, 4):
+    read = choose.sample(others, 4)
+    for other in read:
         await ada.read(other)
-    marked = types.InputDialogPeer(peer=ada.peer(choose.choice(others)))
+    marked = types.InputDialogPeer(peer=ada.peer(read[0]))
     await ada.call(f.messages.MarkDialogUnread(unread=True, peer=marked))
     archived: list[types.TypeInputFolderPeer] = [
         types.InputFolderPeer(peer=ada.peer(other), folder_id=1) for other in choose.sample(others, 3)

@@ -17,6 +17,7 @@ from telesrv.rpc.convert.dialogs import list_hash
 from telesrv.rpc.handlers.messages import TYPING_PER_MINUTE
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.worlds import Pair
 
 
 @pytest.fixture
@@ -411,6 +412,16 @@ async def test_a_send_with_very_many_entities_keeps_the_first(server: Server) ->
     sent = await ada.send(bob, "ab" * 2048, entities=bold)
     assert 0 < len(sent.entities) <= 100
     assert sent.entities == (await bob.history(ada)).messages[0].entities
+
+
+async def test_a_receipt_names_the_newest_message_of_its_author(server: Server) -> None:
+    pair = await Pair.of(server)
+    sent = await pair.ada.send(pair.bob, "question")
+    await pair.bob.send(pair.ada, "answer")
+    await pair.bob.read(pair.ada)
+    [dialog] = (await pair.ada.dialogs()).dialogs
+    assert dialog.read_outbox_max_id == sent.id
+    await pair.check()
 
 
 async def test_nothing_else_is_unread(server: Server) -> None:

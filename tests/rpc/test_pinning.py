@@ -64,6 +64,7 @@ async def test_a_pin_is_for_both_sides_or_for_one(server: Server) -> None:
     done = await ada.call(functions.messages.UnpinAllMessages(peer=ada.peer(bob)))
     assert (done.pts, done.pts_count, done.offset) == (before + 4, 4, 0)
     assert (await ada.call(functions.messages.UnpinAllMessages(peer=ada.peer(bob)))).pts_count == 0
+    assert (await pinned(bob, ada)).messages == []
     await pair.check()
 
 

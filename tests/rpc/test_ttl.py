@@ -41,11 +41,16 @@ async def test_messages_of_a_chat_go_after_their_time(server: Server) -> None:
         periods = [message.ttl_period for message in (await device.history(other)).messages]
         assert periods == [600, 600, 600, None]
     await pair.check()
+    pin = functions.messages.UpdatePinnedMessage(peer=ada.peer(bob), id=first.id)
+    [_, told] = (await ada.call(pin)).updates
+    [notice, *_] = (await bob.history(ada)).messages
+    assert (told.message.ttl_period, notice.ttl_period) == (600, 600)
+    await pair.check()
     server.clock.advance(300)
     later = await bob.send(ada, "later")
     assert await server.store.ttl.expire() == 0
     server.clock.advance(301)
-    assert await server.store.ttl.expire() == 6
+    assert await server.store.ttl.expire() == 8
     assert await server.store.ttl.expire() == 0
     for device, other in ((ada, bob), (bob, ada)):
         assert [message.message for message in (await device.history(other)).messages] == ["later", "kept"]

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from telesrv.clock import FakeClock
 from telesrv.domain.errors import PeerInvalid, RandomIdConflict, ReplyInvalid, Unavailable
 from telesrv.domain.messages import Entity, MessageBox
 from telesrv.domain.origin import Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.updates import EventKind
 from telesrv.store import Store
+from telesrv.store.send import BatchWriter
 from tests.store.world import (
     ANNA,
     BORIS,
@@ -298,6 +300,19 @@ async def test_a_late_box_below_the_read_mark_takes_a_new_id(store: Store) -> No
         events = await log_of(store, owner)
         assert [event.pts for event in events] == list(range(1, len(events) + 1))
         assert [event.kind for event in events].count(EventKind.NEW_MESSAGE) == 5
+
+
+async def test_a_message_that_is_written_late_is_not_the_newest_of_its_chat(
+    store: Store, clock: FakeClock
+) -> None:
+    writer = BatchWriter(store.pool, store.ids, store.events, clock, store.config.wait_s)
+    late = await writer.prepare([request(ANNA, BORIS, "first", date=DATE)])
+    early = await writer.prepare([request(BORIS, ANNA, "second", date=DATE + 1)])
+    for prepared in (early, late):
+        await writer.write(prepared)
+    for owner, other in ((ANNA, BORIS), (BORIS, ANNA)):
+        [dialog] = (await store.dialogs.page(owner)).dialogs
+        assert (dialog.peer, dialog.top_box_id, dialog.top_date) == (Peer.user(other), 2, DATE + 1)
 
 
 async def history_ids(store: Store, **page: int) -> list[int]:
