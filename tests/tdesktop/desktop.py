@@ -21,6 +21,8 @@ from tests.tdesktop.screen import Region, Screen, end_group
 CHAT_LIST = Region(220, 190, 300, 575)
 CHAT = Region(520, 192, 540, 525)
 COMPOSE = Region(560, 718, 400, 48)
+HEADER = Region(520, 130, 440, 60)
+SEARCH = Region(260, 130, 260, 60)
 """Where the parts of the window are when it opens on an empty screen of 1280 by 900."""
 
 

@@ -175,6 +175,14 @@ class Screen:
         assert place is not None
         return place
 
+    async def wait_gone(self, text: str, region: Region = WHOLE) -> None:
+        """Return once `text` does not show; raises as `wait_for`."""
+
+        async def gone() -> bool:
+            return await self.find(text, region) is None
+
+        await self.until(gone, f"{text!r} does not show")
+
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         """Return once `condition` holds.
 

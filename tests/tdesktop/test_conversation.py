@@ -1,77 +1,17 @@
-"""A stock Telegram Desktop talks with a Telethon client and misses nothing, not even when its link breaks.
-
-The pictures are kept in `artifacts/tdesktop/`, the client's debug logs beside them when the test fails.
-"""
+"""A stock Telegram Desktop talks with a Telethon client and misses nothing, not even when its link breaks."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 
-from tests.clients.telethon_peer import CODE, TelethonPeer, trust
-from tests.support.directories import server_directory
+from tests.clients.telethon_peer import CODE, TelethonPeer
 from tests.support.link import Link
-from tests.support.running import RunningServer
 from tests.tdesktop.desktop import CHAT, CHAT_LIST, Desktop
 from tests.tdesktop.screen import Screen
 
 pytestmark = pytest.mark.tdesktop
 
-ARTIFACTS = Path(__file__).parents[2] / "artifacts/tdesktop"
-
-LINK_HOST = "127.0.0.2"
-"""The server advertises this address with its own port, so that the client always comes through the link."""
-
 ALICE, BOB = "15557001", "15557002"
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with server_directory("tdesktop") as path:
-        yield path
-
-
-@pytest_asyncio.fixture
-async def server(directory: Path) -> AsyncIterator[RunningServer]:
-    running = RunningServer(directory / "data", TELESRV_ADVERTISE_IP=LINK_HOST)
-    await running.start()
-    trust(running.public_key)
-    yield running
-    ARTIFACTS.mkdir(parents=True, exist_ok=True)
-    shutil.copy(running.log_file, ARTIFACTS)
-    assert await running.stop() == 0
-    assert "Traceback" not in running.log_text()
-
-
-@pytest_asyncio.fixture
-async def link(server: RunningServer) -> AsyncIterator[Link]:
-    async with Link("127.0.0.1", server.port, listen=(LINK_HOST, server.port)) as link:
-        yield link
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    shutil.rmtree(ARTIFACTS, ignore_errors=True)
-    screen = Screen(ARTIFACTS)
-    await screen.start()
-    yield screen
-    await screen.stop()
-
-
-@pytest_asyncio.fixture
-async def desktop(
-    screen: Screen, link: Link, server: RunningServer, directory: Path
-) -> AsyncIterator[Desktop]:
-    desktop = Desktop(screen, directory / "desktop")
-    desktop.point_at(link.host, link.port, server.public_key)
-    await desktop.start()
-    yield desktop
-    await desktop.stop()
-    shutil.copytree(directory / "desktop/DebugLogs", ARTIFACTS / "DebugLogs")
 
 
 async def receives(peer: TelethonPeer, text: str) -> None:
@@ -80,8 +20,10 @@ async def receives(peer: TelethonPeer, text: str) -> None:
     assert await peer.mirror.wait(lambda: any(m["text"] == text and not m["out"] for m in messages.values()))
 
 
-async def test_a_conversation(desktop: Desktop, screen: Screen, link: Link, server: RunningServer) -> None:
-    alice_elsewhere, bob = TelethonPeer(server.port), TelethonPeer(server.port)
+async def test_a_conversation(
+    desktop: Desktop, screen: Screen, link: Link, others: tuple[TelethonPeer, TelethonPeer]
+) -> None:
+    alice_elsewhere, bob = others
     alice = await alice_elsewhere.log_in(ALICE, "Alice")
     bob_id = await bob.log_in(BOB, "Robert")
     assert await bob.import_contact(ALICE, "Alice") == alice
@@ -118,4 +60,3 @@ async def test_a_conversation(desktop: Desktop, screen: Screen, link: Link, serv
     await screen.wait_for("reunited", CHAT)
     await screen.picture("reunited")
     assert desktop.running
-    await bob.close()
