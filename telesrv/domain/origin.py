@@ -1,4 +1,9 @@
-"""Where a change comes from: the session that made it is not told of it, since its answer says so."""
+"""Where a change comes from: the session that made it is not told of it, when its answer has the pts.
+
+One rule for all calls: a change whose answer names the pts of its events carries its session as the origin.
+One whose answer is a bare True or a user carries none: with every change a pts is taken, and a session that
+got neither the answer's nor a push would see a gap with the next message, and ask for the difference.
+"""
 
 from __future__ import annotations
 
@@ -14,4 +19,4 @@ class Origin(NamedTuple):
 
 
 NOBODY: Final = Origin(0, 0)
-"""No session caused it, or the one that did is told like every other."""
+"""No session caused it, or the answer of the one that did has no pts, so that it is told like every other."""

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from telesrv.clock import Clock
 from telesrv.domain.contacts import action_bar
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.privacy import Rules, allows
 from telesrv.domain.updates import EventKind, NewEvent
@@ -79,7 +78,7 @@ class ActionBarStore:
         blocked = await conn.fetch(SQL_BLOCKED_USERS, owner_user_id, PeerType.USER, user_ids)
         return _changed(rows, blocked, user_ids, before, after)
 
-    async def hide(self, owner_user_id: int, user_id: int, *, origin: Origin = NOBODY) -> bool:
+    async def hide(self, owner_user_id: int, user_id: int) -> bool:
         """Closes the action bar of a chat, on all devices of the owner. False when it was closed already."""
         rows = await self._pool.fetch(SQL_KNOWN, owner_user_id, [user_id])
         if rows and rows[0]["bar_hidden"]:
@@ -96,7 +95,6 @@ class ActionBarStore:
                     payload=action_bar(
                         listed=row["listed"], phone_shared=row["phone_shared"], blocked=False, hidden=True
                     ),
-                    origin=origin,
                 )
             )
             return True

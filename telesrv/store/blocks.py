@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 from telesrv.clock import Clock
 from telesrv.domain.contacts import MAX_BLOCKED_PAGE, action_bar
 from telesrv.domain.errors import PeerInvalid
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.action_bars import SQL_HIDE_BARS, depends_on_block, shows_phone
@@ -77,7 +76,6 @@ class _Change:
     user_ids: Sequence[int]
     blocked: bool
     bars: set[int]
-    origin: Origin
 
 
 class BlockStore:
@@ -89,7 +87,7 @@ class BlockStore:
         self._users = users
         self._clock = clock
 
-    async def block(self, owner_user_id: int, peer: Peer, *, origin: Origin = NOBODY) -> bool:
+    async def block(self, owner_user_id: int, peer: Peer) -> bool:
         """Blocks a peer: nothing it sends reaches the owner. False when it was blocked already.
 
         Raises:
@@ -99,15 +97,15 @@ class BlockStore:
             raise PeerInvalid
         if await self.has(owner_user_id, peer):
             return False
-        return await self._set(owner_user_id, [peer.id], True, origin)
+        return await self._set(owner_user_id, [peer.id], True)
 
-    async def unblock(self, owner_user_id: int, peer: Peer, *, origin: Origin = NOBODY) -> bool:
+    async def unblock(self, owner_user_id: int, peer: Peer) -> bool:
         """Lets a peer's messages through again. False when it was not blocked."""
         if not await self.has(owner_user_id, peer):
             return False
-        return await self._set(owner_user_id, [peer.id], False, origin)
+        return await self._set(owner_user_id, [peer.id], False)
 
-    async def set(self, owner_user_id: int, user_ids: Collection[int], *, origin: Origin = NOBODY) -> None:
+    async def set(self, owner_user_id: int, user_ids: Collection[int]) -> None:
         """Blocks exactly these accounts and nobody else; in parts when very many change, each one whole.
 
         Raises:
@@ -122,7 +120,7 @@ class BlockStore:
         for changed, blocked in ((sorted(set(now) - set(wanted)), False), (new, True)):
             for start in range(0, len(changed), MAX_TOGETHER):
                 part = changed[start : start + MAX_TOGETHER]
-                await self._set(owner_user_id, part, blocked, origin)
+                await self._set(owner_user_id, part, blocked)
 
     async def has(self, owner_user_id: int, peer: Peer) -> bool:
         """Tells whether the owner has blocked *peer*."""
@@ -136,7 +134,7 @@ class BlockStore:
         )
         return [(Peer(PeerType(row["peer_type"]), row["peer_id"]), row["created_at"]) for row in rows], total
 
-    async def _set(self, owner_user_id: int, user_ids: Sequence[int], blocked: bool, origin: Origin) -> bool:
+    async def _set(self, owner_user_id: int, user_ids: Sequence[int], blocked: bool) -> bool:
         """Blocks or unblocks accounts, and tells of the action bars that change by it."""
 
         async def attempt() -> bool:
@@ -146,7 +144,7 @@ class BlockStore:
                 for row in await self._pool.fetch(SQL_KNOWN, owner_user_id, list(user_ids))
             }
             bars = {user_id for user_id in user_ids if depends_on_block(known.get(user_id), rules)}
-            change = _Change(owner_user_id, user_ids, blocked, bars, origin)
+            change = _Change(owner_user_id, user_ids, blocked, bars)
             users = [owner_user_id] * (len(user_ids) + len(bars))
             return await self._events.transact(users, partial(self._apply, change))
 
@@ -178,7 +176,5 @@ class BlockStore:
                 )
                 events.append((EventKind.PEER_SETTINGS, bar))
             for kind, payload in events:
-                writer.add(
-                    NewEvent(owner, kind, now, Peer.user(user_id), payload=payload, origin=change.origin)
-                )
+                writer.add(NewEvent(owner, kind, now, Peer.user(user_id), payload=payload))
         return bool(changed)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from telesrv.domain.origin import Origin
 from telesrv.store.pool import to_json
 
 Columns: TypeAlias = list[list[Any]]
@@ -58,12 +57,10 @@ class BookChange:
         entries: Sequence[Entry],
         listing: bool,
         known: dict[int, Any],
-        origin: Origin,
     ) -> None:
         self.owner_user_id = owner_user_id
         self.entries = entries
         self.listing = listing
-        self.origin = origin
         self.listed_by = {user_id for user_id, row in known.items() if row["listed_by"]}
         self.was = {user_id: decisive(row) for user_id, row in known.items()}
         was_listed = {user_id for user_id, row in known.items() if row["listed"]}

@@ -23,7 +23,6 @@ from telesrv.domain.contacts import (
 )
 from telesrv.domain.errors import FloodWait, PeerInvalid, Unavailable
 from telesrv.domain.messages import Entity
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.phones import maybe_phone
 from telesrv.domain.snapshots import entities_to_json
@@ -172,8 +171,6 @@ class ContactStore:
         self,
         owner_user_id: int,
         entries: Sequence[PhoneContact],
-        *,
-        origin: Origin = NOBODY,
     ) -> ImportOutcome:
         """Adds those who have an account; the owner's number becomes visible to them. The other numbers are
         saved, so that the owner is told when they sign up.
@@ -216,7 +213,7 @@ class ContactStore:
             found[user_id] = Entry(user_id, first_name, last_name, phone, False, note, entities)
             imported.append((user_id, client_id))
         if found:
-            await self._list(owner_user_id, list(found.values()), origin)
+            await self._list(owner_user_id, list(found.values()))
         await self._saved.imported(owner_user_id, unknown, [entry.phone for entry in found.values()])
         return ImportOutcome(tuple(imported), tuple(retry))
 
@@ -239,7 +236,6 @@ class ContactStore:
         *,
         note: str = "",
         note_entities: Sequence[Entity] = (),
-        origin: Origin = NOBODY,
     ) -> None:
         """Adds or renames one entry. No number is kept with it: that would tell whether a guess is right.
 
@@ -253,7 +249,7 @@ class ContactStore:
             raise PeerInvalid
         entities = to_json(entities_to_json(note_entities)) if note else None
         entry = Entry(user_id, first_name, last_name, "", share_phone, note, entities)
-        await self._list(owner_user_id, [entry], origin)
+        await self._list(owner_user_id, [entry])
 
     async def join(self, owner_user_id: int, joined: Joined) -> bool:
         """Makes a saved number that has an account now a contact, by the names that it was saved under; by
@@ -271,12 +267,10 @@ class ContactStore:
             entry = replace(entry, first_name=known["first_name"], last_name=known["last_name"])
         elif await self._pool.fetchval(SQL_COUNT, owner_user_id) >= MAX_CONTACTS:
             return False
-        await self._write(owner_user_id, [entry], True, NOBODY, joined)
+        await self._write(owner_user_id, [entry], True, joined)
         return True
 
-    async def delete(
-        self, owner_user_id: int, user_ids: Collection[int], *, origin: Origin = NOBODY
-    ) -> UserIds:
+    async def delete(self, owner_user_id: int, user_ids: Collection[int]) -> UserIds:
         """Takes entries out of the address book, which hides the owner's number from them again.
 
         Returns:
@@ -288,7 +282,7 @@ class ContactStore:
         if not listed:
             return []
         entries = [Entry(user_id, "", "", "", share_phone=False) for user_id in listed]
-        await self._write(owner_user_id, entries, False, origin)
+        await self._write(owner_user_id, entries, False)
         return listed
 
     async def list(self, owner_user_id: int) -> Contacts:
@@ -327,8 +321,6 @@ class ContactStore:
         user_id: int,
         note: str,
         note_entities: Sequence[Entity] = (),
-        *,
-        origin: Origin = NOBODY,
     ) -> None:
         """Writes down what the owner wants to remember of a contact; an empty note is none.
 
@@ -352,18 +344,17 @@ class ContactStore:
                     int(self._clock.time()),
                     Peer.user(user_id),
                     payload={},
-                    origin=origin,
                 )
             )
 
         await self._events.transact([owner_user_id], body)
 
-    async def _list(self, owner_user_id: int, entries: Sequence[Entry], origin: Origin) -> None:
+    async def _list(self, owner_user_id: int, entries: Sequence[Entry]) -> None:
         """Writes those entries that say something new."""
         known = await self._known(owner_user_id, entries)
         new = [entry for entry in entries if entry.differs(known.get(entry.user_id))]
         if new:
-            await self._write(owner_user_id, new, True, origin)
+            await self._write(owner_user_id, new, True)
 
     async def _known(self, owner_user_id: int, entries: Iterable[Entry]) -> dict[int, Any]:
         rows = await self._pool.fetch(SQL_KNOWN, owner_user_id, [entry.user_id for entry in entries])
@@ -374,14 +365,13 @@ class ContactStore:
         owner_user_id: int,
         entries: Sequence[Entry],
         listing: bool,
-        origin: Origin,
         joined: Joined | None = None,
     ) -> None:
         """Lists or unlists; the other side hears of it only when a mutual contact begins or ends."""
         messages = [owner_user_id] * (joined.messages if joined else 0)
         for _ in range(TRIES):
             known = await self._known(owner_user_id, entries)
-            change = BookChange(owner_user_id, entries, listing, known, origin)
+            change = BookChange(owner_user_id, entries, listing, known)
 
             async def body(conn: Connection, writer: EventWriter, change: BookChange = change) -> None:
                 if joined is not None:
@@ -416,7 +406,7 @@ class ContactStore:
         rules = await phone_rules(conn, owner)
 
         def tell_owner(kind: EventKind, peer: Peer | None, payload: dict[str, Any]) -> None:
-            writer.add(NewEvent(owner, kind, now, peer, payload=payload, origin=change.origin))
+            writer.add(NewEvent(owner, kind, now, peer, payload=payload))
 
         named = [entry.user_id for entry in change.entries[:MAX_NAMED]]
         tell_owner(EventKind.CONTACTS_RESET, None, {"user_ids": named})

@@ -71,7 +71,7 @@ class DialogPinStore:
         self._events = events
         self._clock = clock
 
-    async def toggle(self, owner: int, peer: Peer, pinned: bool, *, origin: Origin = NOBODY) -> bool:
+    async def toggle(self, owner: int, peer: Peer, pinned: bool) -> bool:
         """Pins a chat above the others of its folder, or takes the pin off. False when it was so already.
 
         Raises:
@@ -104,7 +104,6 @@ class DialogPinStore:
                         int(self._clock.time()),
                         peer,
                         payload=payload,
-                        origin=origin,
                     )
                 )
                 return True
@@ -120,7 +119,6 @@ class DialogPinStore:
         order: Sequence[Peer],
         *,
         force: bool,
-        origin: Origin = NOBODY,
     ) -> bool:
         """Puts the pinned chats of a folder in this order, the highest first. False when they were in it.
 
@@ -149,7 +147,7 @@ class DialogPinStore:
             async def body(connection: Connection, writer: EventWriter) -> bool:
                 await lock_places(connection, owner, wanted, seen)
                 await _set_pins(connection, owner, new, pins)
-                writer.add(pinned_event(owner, folder_id, new, int(self._clock.time()), origin))
+                writer.add(pinned_event(owner, folder_id, new, int(self._clock.time())))
                 return True
 
             return await self._events.transact([owner], body)
@@ -157,7 +155,9 @@ class DialogPinStore:
         return await until_settled(attempt, "a list of chats")
 
 
-def pinned_event(owner: int, folder_id: int, order: Sequence[Peer], date: int, origin: Origin) -> NewEvent:
+def pinned_event(
+    owner: int, folder_id: int, order: Sequence[Peer], date: int, origin: Origin = NOBODY
+) -> NewEvent:
     """Returns the event that tells the whole order of a folder."""
     return NewEvent(
         owner,

@@ -14,7 +14,6 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.drafts import MAX_DRAFTS, Draft, draft_from_json, draft_to_json
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.boxes import peer_of
@@ -61,36 +60,34 @@ class DraftStore:
         self._events = events
         self._clock = clock
 
-    async def save(self, owner: int, peer: Peer, draft: Draft, *, origin: Origin = NOBODY) -> bool:
+    async def save(self, owner: int, peer: Peer, draft: Draft) -> bool:
         """Keeps a draft; an empty one clears what was there. False when nothing changed.
 
         *Spec: messages.saveDraft*
         """
         row = await self._pool.fetchrow(SQL_DRAFT, owner, peer.type, peer.id)
         if draft.empty:
-            return row is not None and await self.clear(owner, peer, row["pts"], origin=origin)
+            return row is not None and await self.clear(owner, peer, row["pts"])
         if row is not None and draft.same(draft_from_json(row["draft"])):
             return False
         snapshot = draft_to_json(draft)
 
         async def body(connection: Connection, writer: EventWriter) -> bool:
-            event = writer.add(
-                NewEvent(owner, EventKind.DRAFT, draft.date, peer, payload=snapshot, origin=origin)
-            )
+            event = writer.add(NewEvent(owner, EventKind.DRAFT, draft.date, peer, payload=snapshot))
             await connection.execute(SQL_SAVE_DRAFT, owner, peer.type, peer.id, event.pts, to_json(snapshot))
             return True
 
         return await self._events.transact([owner], body)
 
-    async def clear(self, owner: int, peer: Peer, version: int, *, origin: Origin = NOBODY) -> bool:
+    async def clear(self, owner: int, peer: Peer, version: int) -> bool:
         """Clears a draft. False when it is not there any more, or another one is.
 
         Args:
             version: the pts of the draft.
         """
-        return bool(await self._clear(owner, [(peer, version)], origin))
+        return bool(await self._clear(owner, [(peer, version)]))
 
-    async def clear_all(self, owner: int, *, origin: Origin = NOBODY) -> list[Peer]:
+    async def clear_all(self, owner: int) -> list[Peer]:
         """Clears all drafts, in parts when there are very many; returns the chats that had one.
         What is drafted meanwhile may stay.
 
@@ -99,7 +96,7 @@ class DraftStore:
         cleared: list[Peer] = []
         while rows := await self._pool.fetch(SQL_ALL_DRAFTS, owner, _PART):
             drafts = sorted((peer_of(row["peer_type"], row["peer_id"]), row["pts"]) for row in rows)
-            if not (gone := await self._clear(owner, drafts, origin)):
+            if not (gone := await self._clear(owner, drafts)):
                 break
             cleared += gone
         return cleared
@@ -112,10 +109,10 @@ class DraftStore:
         rows = await self._pool.fetch(SQL_ALL_DRAFTS, owner, MAX_DRAFTS)
         return {peer_of(row["peer_type"], row["peer_id"]): draft_from_json(row["draft"]) for row in rows}
 
-    async def _clear(self, owner: int, drafts: list[tuple[Peer, int]], origin: Origin) -> list[Peer]:
+    async def _clear(self, owner: int, drafts: list[tuple[Peer, int]]) -> list[Peer]:
         async def body(connection: Connection, writer: EventWriter) -> list[Peer]:
             date = int(self._clock.time())
-            return await end_drafts(connection, writer, owner, drafts, date, origin)
+            return await end_drafts(connection, writer, owner, drafts, date)
 
         return await self._events.transact([owner] * len(drafts), body) if drafts else []
 
@@ -126,7 +123,6 @@ async def end_drafts(
     owner: int,
     drafts: Sequence[tuple[Peer, int]],
     date: int,
-    origin: Origin = NOBODY,
 ) -> list[Peer]:
     """Clears drafts, by peer and pts, in the caller's transaction, each with its event.
 
@@ -142,7 +138,7 @@ async def end_drafts(
     )
     cleared = sorted(peer_of(row["peer_type"], row["peer_id"]) for row in rows)
     for peer in cleared:
-        writer.add(NewEvent(owner, EventKind.DRAFT, date, peer, payload={}, origin=origin))
+        writer.add(NewEvent(owner, EventKind.DRAFT, date, peer, payload={}))
     return cleared
 
 

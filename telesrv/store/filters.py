@@ -18,7 +18,6 @@ from telesrv.domain.filters import (
     filter_to_json,
     ordered,
 )
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType, access_hash
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.dialog_settings import SQL_LOCK_SETTINGS, SQL_SETTINGS
@@ -79,7 +78,7 @@ class FilterStore:
         stored = await self._pool.fetchval(SQL_FILTER, owner, filter_id)
         return None if stored is None else filter_from_json(stored)
 
-    async def save(self, owner: int, filter_: DialogFilter, *, origin: Origin = NOBODY) -> bool:
+    async def save(self, owner: int, filter_: DialogFilter) -> bool:
         """Keeps a filter, a new one behind the others. False when it was so already.
 
         Raises:
@@ -104,9 +103,9 @@ class FilterStore:
             await connection.execute(SQL_SAVE_FILTER, owner, filter_.id, to_json(snapshot))
             return True
 
-        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change, origin)
+        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change)
 
-    async def delete(self, owner: int, filter_id: int, *, origin: Origin = NOBODY) -> bool:
+    async def delete(self, owner: int, filter_id: int) -> bool:
         """Deletes a filter. False when there was none of this id."""
         if await self.get(owner, filter_id) is None:
             return False
@@ -120,9 +119,9 @@ class FilterStore:
             await connection.execute(SQL_SET_ORDER, owner, list(ordered(ids, order)))
             return True
 
-        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change, origin)
+        return await self._change(owner, EventKind.DIALOG_FILTER, payload, change)
 
-    async def reorder(self, owner: int, wanted: Sequence[int], *, origin: Origin = NOBODY) -> bool:
+    async def reorder(self, owner: int, wanted: Sequence[int]) -> bool:
         """Puts the filters in this order; those it does not name come last. False when they were in it.
 
         *Spec: messages.updateDialogFiltersOrder*
@@ -140,9 +139,9 @@ class FilterStore:
             await connection.execute(SQL_SET_ORDER, owner, payload["order"])
             return True
 
-        return await self._change(owner, EventKind.DIALOG_FILTER_ORDER, payload, change, origin)
+        return await self._change(owner, EventKind.DIALOG_FILTER_ORDER, payload, change)
 
-    async def toggle_tags(self, owner: int, enabled: bool, *, origin: Origin = NOBODY) -> bool:
+    async def toggle_tags(self, owner: int, enabled: bool) -> bool:
         """Sets whether chats are tagged with their filters. False when it was so already.
 
         *Spec: messages.toggleDialogFilterTags*
@@ -155,7 +154,7 @@ class FilterStore:
             return True
 
         payload = {"tags_enabled": enabled}
-        return await self._change(owner, EventKind.DIALOG_FILTERS, payload, change, origin)
+        return await self._change(owner, EventKind.DIALOG_FILTERS, payload, change)
 
     async def _change(
         self,
@@ -163,7 +162,6 @@ class FilterStore:
         kind: EventKind,
         payload: dict[str, Any],
         change: Any,
-        origin: Origin,
     ) -> bool:
         """Runs *change* under the lock with the order and the ids that stand there, and tells of it."""
 
@@ -172,7 +170,7 @@ class FilterStore:
             ids = [row["filter_id"] for row in await connection.fetch(SQL_FILTERS, owner)]
             if not await change(connection, settings["filter_order"], ids):
                 return False
-            writer.add(NewEvent(owner, kind, int(self._clock.time()), payload=payload, origin=origin))
+            writer.add(NewEvent(owner, kind, int(self._clock.time()), payload=payload))
             return True
 
         return await self._events.transact([owner], body)

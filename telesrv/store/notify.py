@@ -1,6 +1,6 @@
 """Notification settings: the owner's, of kinds of chats and of single ones.
 
-Guarantees: a change is in one transaction with the event by which the account's other devices learn of it,
+Guarantees: a change is in one transaction with the event by which the account's devices learn of it,
 and the event says what the settings are now. Of settings that are for no chats there is no update: devices
 ask for them.
 
@@ -25,7 +25,6 @@ from telesrv.domain.notify import (
     settings_from_json,
     settings_to_json,
 )
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer, PeerType
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.store.events import EventLog, EventWriter
@@ -113,10 +112,8 @@ class NotifyStore:
         owner: int,
         target: NotifyTarget,
         settings: NotifySettings,
-        *,
-        origin: Origin = NOBODY,
     ) -> bool:
-        """Sets the settings, and tells the account's other sessions; False when they were these already."""
+        """Sets the settings, and tells the account's sessions; False when they were these already."""
         if await self.get(owner, target) == settings:
             return False
 
@@ -127,13 +124,13 @@ class NotifyStore:
             else:
                 await conn.execute(SQL_SET, owner, *_key(target), settings_to_json(settings))
             payload = {"scope": int(target.scope), "settings": settings_to_json(settings)}
-            writer.add(self._event(owner, target.peer, payload, origin))
+            writer.add(self._event(owner, target.peer, payload))
             return True
 
         return await self._events.transact([owner], body)
 
-    async def reset(self, owner: int, *, origin: Origin = NOBODY) -> bool:
-        """Gives everything its default again, and tells the other sessions; False when nothing was set.
+    async def reset(self, owner: int) -> bool:
+        """Gives everything its default again, and tells the account's sessions; False when nothing was set.
 
         It is done and told in transactions of 1,000 chats each, until there is nothing left.
         """
@@ -147,7 +144,7 @@ class NotifyStore:
                 id_ for scope, type_, id_ in named if scope == NotifyScope.PEER and type_ == PeerType.USER
             ]
             payload = {"reset": named, "user_ids": users}
-            writer.add(self._event(owner, None, payload, origin))
+            writer.add(self._event(owner, None, payload))
 
         changed = False
         while await self._has_any(owner):
@@ -196,10 +193,8 @@ class NotifyStore:
                 return True
         return False
 
-    def _event(self, owner: int, peer: Peer | None, payload: dict[str, Any], origin: Origin) -> NewEvent:
-        return NewEvent(
-            owner, EventKind.NOTIFY_SETTINGS, int(self._clock.time()), peer, payload=payload, origin=origin
-        )
+    def _event(self, owner: int, peer: Peer | None, payload: dict[str, Any]) -> NewEvent:
+        return NewEvent(owner, EventKind.NOTIFY_SETTINGS, int(self._clock.time()), peer, payload=payload)
 
 
 def _key(target: NotifyTarget) -> tuple[int, int, int]:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final
 
 from telesrv.clock import Clock
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.privacy import DEFAULTS, PrivacyKey, Rules, allows, rules_from_json, rules_to_json
 from telesrv.domain.updates import EventKind, NewEvent
@@ -64,8 +63,8 @@ class PrivacyStore:
         rules = await self._pool.fetchval(SQL_GET, user_id, key)
         return DEFAULTS[key] if rules is None else rules_from_json(rules)
 
-    async def set(self, user_id: int, key: PrivacyKey, rules: Rules, *, origin: Origin = NOBODY) -> bool:
-        """Sets the rules, and tells the account's other sessions; False when they were these already.
+    async def set(self, user_id: int, key: PrivacyKey, rules: Rules) -> bool:
+        """Sets the rules, and tells the account's sessions; False when they were these already.
 
         Args:
             rules: normalized.
@@ -89,7 +88,7 @@ class PrivacyStore:
             own: list[tuple[EventKind, Peer | None, Mapping[str, Any]]] = [(EventKind.PRIVACY, None, payload)]
             own += [(EventKind.PEER_SETTINGS, Peer.user(other), bar) for other, bar in bars.items()]
             for kind, peer, said in own:
-                writer.add(NewEvent(user_id, kind, date, peer, payload=said, origin=origin))
+                writer.add(NewEvent(user_id, kind, date, peer, payload=said))
             for other in others:
                 writer.add(NewEvent(other, KEPT_BY_CLIENTS[key], date, Peer.user(user_id)))
 

@@ -17,7 +17,6 @@ from typing import Final
 
 from telesrv.clock import Clock
 from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
-from telesrv.domain.origin import NOBODY, Origin
 from telesrv.domain.peers import Peer
 from telesrv.domain.privacy import AccountFlags
 from telesrv.domain.updates import EventKind, NewEvent
@@ -84,10 +83,8 @@ class ProfileStore:
         first_name: str | None = None,
         last_name: str | None = None,
         about: str | None = None,
-        *,
-        origin: Origin = NOBODY,
     ) -> User:
-        """Changes what is not None, and tells the account's other sessions; the same again changes nothing.
+        """Changes what is not None, and tells the account's sessions; the same again changes nothing.
 
         Raises:
             PeerInvalid: there is no such account.
@@ -104,15 +101,15 @@ class ProfileStore:
         async def write(conn: Connection, old: User, new: User) -> None:
             await conn.execute(SQL_SET_PROFILE, user_id, new.first_name, new.last_name, new.about)
 
-        user, _ = await self._change(user_id, EventKind.USER_CHANGED, changed, write, origin)
+        user, _ = await self._change(user_id, EventKind.USER_CHANGED, changed, write)
         return user
 
     async def username_free(self, username: str) -> bool:
         """Tells whether nobody has *username*; somebody may take it the next moment."""
         return await self._pool.fetchval(SQL_USERNAME, username_key(username)) is None
 
-    async def set_username(self, user_id: int, username: str | None, *, origin: Origin = NOBODY) -> User:
-        """Gives the account *username* (None: none at all), and tells the account's other sessions.
+    async def set_username(self, user_id: int, username: str | None) -> User:
+        """Gives the account *username* (None: none at all), and tells the account's sessions.
 
         Raises:
             UsernameNotModified: it is the account's username already, in this very case.
@@ -135,13 +132,13 @@ class ProfileStore:
             if holder is not None and holder != user_id:
                 raise UsernameOccupied
         user, changed = await self._change(
-            user_id, EventKind.USER_CHANGED, lambda user: replace(user, username=username), write, origin
+            user_id, EventKind.USER_CHANGED, lambda user: replace(user, username=username), write
         )
         if not changed:
             raise UsernameNotModified
         return user
 
-    async def set_birthday(self, user_id: int, birthday: Birthday | None, *, origin: Origin = NOBODY) -> bool:
+    async def set_birthday(self, user_id: int, birthday: Birthday | None) -> bool:
         """Sets the birthday, None for no longer telling it; False when it was this already.
 
         Raises:
@@ -153,11 +150,11 @@ class ProfileStore:
             await conn.execute(SQL_SET_BIRTHDAY, user_id, day.day, day.month, day.year)
 
         _, changed = await self._change(
-            user_id, EventKind.USER_CHANGED, lambda user: replace(user, birthday=birthday), write, origin
+            user_id, EventKind.USER_CHANGED, lambda user: replace(user, birthday=birthday), write
         )
         return changed
 
-    async def change_phone(self, user_id: int, phone: str, *, origin: Origin = NOBODY) -> bool:
+    async def change_phone(self, user_id: int, phone: str) -> bool:
         """Gives the account another phone number (digits only) and frees the old one.
 
         Returns:
@@ -176,7 +173,7 @@ class ProfileStore:
         if await self._pool.fetchval(SQL_PHONE, phone) not in (None, user_id):
             raise PhoneOccupied
         _, changed = await self._change(
-            user_id, EventKind.PHONE_CHANGED, lambda user: replace(user, phone=phone), write, origin
+            user_id, EventKind.PHONE_CHANGED, lambda user: replace(user, phone=phone), write
         )
         return changed
 
@@ -194,13 +191,11 @@ class ProfileStore:
         kind: EventKind,
         changed: _Changed,
         write: _Write,
-        origin: Origin,
     ) -> tuple[User, bool]:
         """Returns the account as *changed* makes it, and whether that is another one than before.
 
         Args:
             write: is given the locked account as it was and as it is to be; not called when it is the same.
-            origin: the session that is not told.
         """
         current = await self._users.get(user_id)
         if current is None or current.deleted:
@@ -219,7 +214,7 @@ class ProfileStore:
             if new == old:
                 return old, False
             await write(conn, old, new)
-            writer.add(NewEvent(user_id, kind, date, peer, origin=origin))
+            writer.add(NewEvent(user_id, kind, date, peer))
             for other in others:
                 writer.add(NewEvent(other, kind, date, peer))
             return new, True

@@ -43,7 +43,7 @@ class UnreadMarkStore:
         self._events = events
         self._clock = clock
 
-    async def mark(self, owner: int, peer: Peer, unread: bool, *, origin: Origin = NOBODY) -> bool:
+    async def mark(self, owner: int, peer: Peer, unread: bool) -> bool:
         """Sets the mark or takes it off. False when it was so already.
 
         Raises:
@@ -58,7 +58,7 @@ class UnreadMarkStore:
         async def body(connection: Connection, writer: EventWriter) -> bool:
             if await connection.fetchval(SQL_SET_MARK, owner, peer.type, peer.id, unread) is None:
                 return False
-            writer.add(unread_mark_event(owner, peer, unread, int(self._clock.time()), origin))
+            writer.add(unread_mark_event(owner, peer, unread, int(self._clock.time())))
             return True
 
         return await self._events.transact([owner], body)
@@ -72,7 +72,7 @@ class UnreadMarkStore:
         return [peer_of(row["peer_type"], row["peer_id"]) for row in rows]
 
 
-def unread_mark_event(owner: int, peer: Peer, unread: bool, date: int, origin: Origin) -> NewEvent:
+def unread_mark_event(owner: int, peer: Peer, unread: bool, date: int, origin: Origin = NOBODY) -> NewEvent:
     """Returns the event that tells of a mark."""
     return NewEvent(
         owner, EventKind.DIALOG_UNREAD_MARK, date, peer, payload={"unread": unread}, origin=origin

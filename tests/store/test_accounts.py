@@ -9,7 +9,6 @@ import pytest
 
 from telesrv.clock import FakeClock
 from telesrv.domain.errors import PeerInvalid, PhoneOccupied, UsernameNotModified, UsernameOccupied
-from telesrv.domain.origin import Origin
 from telesrv.domain.peers import SERVICE_USER_ID
 from telesrv.domain.updates import EventKind
 from telesrv.domain.users import Authorization, ClientInfo, User
@@ -60,13 +59,12 @@ async def test_the_service_account_is_there_and_nobody_logs_in_to_it(store: Stor
     assert await store.accounts.by_phone("") is None
 
 
-async def test_a_profile_change_is_told_to_the_other_sessions(store: Store) -> None:
+async def test_a_profile_change_is_told_to_the_sessions(store: Store) -> None:
     user = await store.accounts.sign_up("15550001", "Ann", "Lee")
-    changed = await store.profiles.update(user.user_id, first_name="Anna", origin=Origin(-7, 9))
+    changed = await store.profiles.update(user.user_id, first_name="Anna")
     assert (changed.first_name, changed.last_name) == ("Anna", "Lee")
     assert await store.users.get(user.user_id) == changed
     assert (await log(store, user.user_id))[1:] == [(2, EventKind.USER_CHANGED, None)]
-    assert await excluded(store, user.user_id, 2) == (-7, 9)
 
 
 async def test_the_same_profile_again_writes_nothing(store: Store) -> None:
@@ -229,16 +227,6 @@ async def log(store: Store, user_id: int) -> list[tuple[int, EventKind, object]]
         "SELECT pts, kind, payload FROM user_update_events WHERE user_id = $1 ORDER BY pts", user_id
     )
     return [(row["pts"], EventKind(row["kind"]), row["payload"]) for row in rows]
-
-
-async def excluded(store: Store, user_id: int, pts: int) -> tuple[int, int]:
-    row = await store.pool.fetchrow(
-        "SELECT exclude_auth_key_id, exclude_session_id FROM dispatch_outbox"
-        " WHERE target_user_id = $1 AND pts = $2",
-        user_id,
-        pts,
-    )
-    return tuple(row)
 
 
 async def save_state(store: Store, auth_key_id: int, user_id: int) -> None:

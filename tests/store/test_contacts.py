@@ -10,7 +10,6 @@ from telesrv.clock import FakeClock
 from telesrv.domain.contacts import LOOKUPS_PER_DAY, MAX_IMPORT
 from telesrv.domain.errors import PeerInvalid
 from telesrv.domain.messages import Entity
-from telesrv.domain.origin import Origin
 from telesrv.domain.peers import SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.privacy import PrivacyKey, Rule, RuleKind
 from telesrv.domain.updates import EventKind
@@ -46,7 +45,6 @@ async def test_import_adds_those_who_have_an_account(store: Store) -> None:
             PhoneContact(12, "not a number", "Bad", ""),
             PhoneContact(13, "15550000", "Myself", ""),
         ],
-        origin=Origin(-4, 6),
     )
     assert outcome == ImportOutcome(((bob, 10),))
     assert await store.contacts.list(ann) == [Contact(ann, bob, "Bobby", "B", "15550001")]
@@ -60,12 +58,6 @@ async def test_import_adds_those_who_have_an_account(store: Store) -> None:
         ),
     ]
     assert await log(store, bob) == []
-    rows = await store.pool.fetch(
-        "SELECT exclude_auth_key_id, exclude_session_id FROM dispatch_outbox WHERE target_user_id = $1"
-        " AND pts > 1",
-        ann,
-    )
-    assert [tuple(row) for row in rows] == [(-4, 6)] * 2
 
 
 async def test_the_same_import_again_writes_nothing(store: Store) -> None:
@@ -213,7 +205,7 @@ async def test_search_finds_contacts_by_name_and_others_by_username(store: Store
 async def test_blocks_are_the_owners_and_told_once(store: Store, clock: FakeClock) -> None:
     ann, bob, cid = await people(store, "Ann", "Bob", "Cid")
     first = int(clock.time())
-    assert await store.blocks.block(ann, Peer.user(bob), origin=Origin(3, 4))
+    assert await store.blocks.block(ann, Peer.user(bob))
     assert not await store.blocks.block(ann, Peer.user(bob))
     assert await store.blocks.has(ann, Peer.user(bob))
     assert not await store.blocks.has(bob, Peer.user(ann))
@@ -287,7 +279,7 @@ async def test_a_note_is_the_owners_and_goes_with_the_entry(store: Store) -> Non
     await store.contacts.add(ann, bob, "Bob", "", note="tall", note_entities=[Entity("bold", 0, 4)])
     await store.contacts.set_note(ann, bob, "tall", [Entity("bold", 0, 4)])
     assert await log(store, ann) == before
-    await store.contacts.set_note(ann, bob, "small", origin=Origin(3, 4))
+    await store.contacts.set_note(ann, bob, "small")
     assert (await store.contacts.list(ann))[0].note == "small"
     assert [entry.note for entry in await store.contacts.list(bob)] == [""]
     await store.contacts.add(ann, bob, "Bobby", "")
