@@ -8,7 +8,7 @@ is opened again, also one that breaks unseen; what was published meanwhile is go
 and *on_gap* is told.
 
 A frame: header length (4 bytes, big-endian), header (JSON: kind, from, id, ...), body (bytes of any kind).
-Channels: ``bus:{node}`` for one node, ``bus:all`` for all, ``control`` for operators (JSON alone, no answer).
+Channels: ``bus:{node}`` for one node, ``control`` for operators to all nodes (JSON alone, no answer).
 """
 
 from __future__ import annotations
@@ -185,10 +185,9 @@ class Bus:
 
     async def _read_connection(self) -> None:
         async with self._redis.client.pubsub(ignore_subscribe_messages=False) as pubsub:
-            channels = [self._redis.key(name) for name in (f"bus:{self._node}", "bus:all", CONTROL)]
+            own, control = self._redis.key(f"bus:{self._node}"), self._redis.key(CONTROL)
             async with asyncio.timeout(self._quiet_s):
-                await pubsub.subscribe(*channels)
-            control = channels[2].encode()
+                await pubsub.subscribe(own, control)
             confirmed = 0
             asked = False
             while True:
@@ -205,10 +204,10 @@ class Bus:
                 if message["type"] == "subscribe":
                     # Also when the client library has opened a lost connection again, and subscribed anew.
                     confirmed += 1
-                    if confirmed % len(channels) == 0:
+                    if confirmed % 2 == 0:
                         self._listening()
                 elif message["type"] == "message":
-                    await self._take(message["data"], control=message["channel"] == control)
+                    await self._take(message["data"], control=message["channel"] == control.encode())
 
     def _listening(self) -> None:
         """Notes that messages come in; not for the first time: some may have passed by."""

@@ -198,9 +198,8 @@ class SessionHub:
         *,
         exclude_auth_key_id: int = 0,
         exclude_session_id: int = 0,
-    ) -> int:
-        """Queues a durable update for the account's sessions but the excluded one; returns for how many."""
-        count = 0
+    ) -> None:
+        """Queues a durable update for the account's sessions but the excluded one."""
         for actor in list(self._by_user.get(user_id, ())):
             caller = actor.caller
             if not actor.takes_updates:
@@ -208,8 +207,6 @@ class SessionHub:
             if caller.auth_key_id == exclude_auth_key_id and actor.session_id == exclude_session_id:
                 continue
             actor.push(update.for_layer(caller.layer))
-            count += 1
-        return count
 
     def push_transient(
         self, user_id: int, update: EncodedUpdate, exclude: tuple[int, int] | None = None
