@@ -32,6 +32,8 @@ LAUNCHER: Final = Path(__file__).with_name("launch.py")
 FIRST_BACKOFF_S: Final = 0.1
 LONGEST_BACKOFF_S: Final = 10.0
 POLL_S: Final = 0.02
+GRACE_S: Final = 8.0
+"""How long a program has to end by itself."""
 LOG_LIMIT_BYTES: Final = 10 * 1024 * 1024
 
 BASE_ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": os.defpath}
@@ -64,7 +66,6 @@ class Child(ABC):
         self.restarts = 0
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._stopping = False
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -105,17 +106,16 @@ class Child(ABC):
             raise
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
 
-    async def stop(self, grace_s: float = 8.0) -> None:
+    async def stop(self) -> None:
         """Ends the child for good; returns when it is gone."""
-        self._stopping = True
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
             self._watcher = None
-        await self._end_process(grace_s)
+        await self._end_process()
 
-    async def stop_leftovers(self, grace_s: float = 8.0) -> None:
+    async def stop_leftovers(self) -> None:
         """Ends every process of this program that an earlier server left working in this directory.
 
         Raises:
@@ -125,11 +125,11 @@ class Child(ABC):
         if not left:
             return
         log.warning("processes that an earlier server left are ended", program=self.name, pids=left)
-        for signal_number, patience_s in ((self.stop_signal, grace_s), (signal.SIGKILL, grace_s)):
+        for signal_number in (self.stop_signal, signal.SIGKILL):
             for pid in leftovers(self.directory, self.name):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal_number)
-            deadline = asyncio.get_running_loop().time() + patience_s
+            deadline = asyncio.get_running_loop().time() + GRACE_S
             while leftovers(self.directory, self.name):
                 if asyncio.get_running_loop().time() >= deadline:
                     break
@@ -199,17 +199,17 @@ class Child(ABC):
                 log.info("an embedded server is up again", program=self.name, pid=self.pid)
                 backoff_s = FIRST_BACKOFF_S
 
-    async def _end_process(self, grace_s: float = 8.0) -> None:
+    async def _end_process(self) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(self.stop_signal)
         try:
-            async with asyncio.timeout(grace_s):
+            async with asyncio.timeout(GRACE_S):
                 await process.wait()
         except TimeoutError:
-            log.warning("an embedded server did not end; it was killed", program=self.name, grace_s=grace_s)
+            log.warning("an embedded server did not end; it was killed", program=self.name, grace_s=GRACE_S)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
