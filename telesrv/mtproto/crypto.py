@@ -28,7 +28,6 @@ __all__ = [
     "derive_aes_v1",
     "derive_salt",
     "encrypt_message",
-    "encrypt_message_v1",
     "ige_decrypt",
     "ige_encrypt",
     "quick_ack_token",
@@ -257,21 +256,6 @@ def derive_aes_v1(auth_key: AuthKey, msg_key: bytes, *, from_server: bool) -> tu
     c = sha1(data[64 + x : 96 + x] + msg_key)
     d = sha1(msg_key + data[96 + x : 128 + x])
     return a[:8] + b[8:20] + c[4:16], a[8:20] + b[:8] + c[16:20] + d[:8]
-
-
-def encrypt_message_v1(auth_key: AuthKey, plaintext: bytes, *, from_server: bool, padding: bytes) -> bytes:
-    """Returns auth_key_id (8), msg_key (16) and the ciphertext, by the older MTProto 1.0 scheme.
-
-    Only bind_auth_key_inner, always ``from_server=False``, still travels so.
-
-    Raises:
-        ValueError: plaintext and padding are not whole blocks.
-
-    *Spec: MTProto 1.0 description; Perfect Forward Secrecy*
-    """
-    msg_key = bare_msg_key_v1(plaintext)
-    key, iv = derive_aes_v1(auth_key, msg_key, from_server=from_server)
-    return auth_key.id_bytes + msg_key + ige_encrypt(plaintext + padding, key, iv)
 
 
 def decrypt_message_v1(auth_key: AuthKey, payload: bytes, *, from_server: bool) -> tuple[bytes, bytes]:

@@ -33,7 +33,6 @@ import gmpy2
 from telesrv import tl
 from telesrv.mtproto.crypto import AuthKey, ige_decrypt, ige_encrypt, sha1
 from telesrv.mtproto.errors import ExchangeError, ProtocolError
-from telesrv.mtproto.exchange_bind import verify_bind_temp_auth_key
 from telesrv.mtproto.rsa import RSAKey, power, unpad_old, unpad_rsa_pad
 from telesrv.tl import mt
 
@@ -46,7 +45,6 @@ __all__ = [
     "ServerExchange",
     "pack_unencrypted",
     "unpack_unencrypted",
-    "verify_bind_temp_auth_key",
 ]
 
 # The well-known safe prime of the public description; g = 3 generates the subgroup of order (p - 1) / 2.
@@ -107,8 +105,6 @@ class KeyCreated:
     server_salt: int
     expires_in: int | None
     dc_id: int | None
-    nonce: bytes
-    server_nonce: bytes
 
 
 ExchangeEvent = Send | Compute | KeyCreated
@@ -374,8 +370,6 @@ class ServerExchange:
                 server_salt=int.from_bytes(mixed, "little", signed=True),
                 expires_in=progress.expires_in,
                 dc_id=progress.dc_id,
-                nonce=progress.nonce,
-                server_nonce=progress.server_nonce,
             )
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class TLObject:
@@ -29,10 +29,6 @@ class TLObject:
         )
         module = self.__class__.__module__.removeprefix("telesrv.tl.").removesuffix("._root")
         return f"{module}.{type(self).__name__}({shown})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields by name, objects as they are."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class TLFunction(TLObject):

@@ -293,7 +293,7 @@ class _Source(Source):
             elif field.name not in kept:
                 self.field(field, f"g[{field.name!r}]" if hook else "_", None)
             elif kept[field.name].type != field.type:
-                convert = upgrade.conversion(variant, field, kept[field.name])
+                convert = upgrade.conversion(field, kept[field.name])
                 self.field(field, f"x.{field.attribute}", convert)
             else:
                 self.field(field, f"x.{field.attribute}", None)

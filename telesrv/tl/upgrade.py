@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from telesrv.tl import conversions
-from telesrv.tl.schema import Field, Variant
+from telesrv.tl.schema import Field
 
 # Called with the filled object and the older layer's fields that its class no longer has.
 Hook = Callable[[Any, dict[str, Any]], None]
 
 
-def conversion(variant: Variant, old: Field, new: Field) -> Callable[[Any], Any]:
+def conversion(old: Field, new: Field) -> Callable[[Any], Any]:
     """Returns the conversion of a field to the type it has now; KeyError, a bug of ours, when there is
     none."""
     return conversions.up(old, new)

@@ -15,6 +15,7 @@ from telesrv.mtproto import crypto
 from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import DecryptionError
 from telesrv.tl.errors import ProtocolError
+from tests.support.mtproto_v1 import encrypt_message_v1
 
 KEY = AuthKey(bytes(range(256)))
 PLAIN = bytes(i * 7 % 256 for i in range(32))
@@ -150,7 +151,7 @@ def test_derived_salts_differ_by_each_input() -> None:
 
 def test_v1_round_trip_and_lengths() -> None:
     plain = PLAIN + b"12345678"
-    encrypted = crypto.encrypt_message_v1(KEY, plain, from_server=False, padding=bytes(8))
+    encrypted = encrypt_message_v1(KEY, plain, from_server=False, padding=bytes(8))
     msg_key, padded = crypto.decrypt_message_v1(KEY, encrypted, from_server=False)
     assert padded == plain + bytes(8)
     assert msg_key == crypto.bare_msg_key_v1(plain) == hashlib.sha1(plain, usedforsecurity=False).digest()[4:]

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telethon.crypto import AES  # a foreign cipher
 
-from telesrv.mtproto.crypto import AuthKey, encrypt_message_v1
+from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import BindError
-from telesrv.mtproto.exchange import verify_bind_temp_auth_key
+from telesrv.mtproto.exchange_bind import verify_bind_temp_auth_key
+from tests.support.mtproto_v1 import encrypt_message_v1
 
 PERMANENT = AuthKey(bytes(i * 11 % 256 for i in range(256)))
 OTHER = AuthKey(bytes(i * 13 % 256 for i in range(256)))

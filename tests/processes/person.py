@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from telesrv import tl
-from telesrv.mtproto.crypto import AuthKey, encrypt_message_v1
+from telesrv.mtproto.crypto import AuthKey
 from telesrv.tl import functions, mt, types
 from tests.mtproto.exchange_client import ClientExchange
+from tests.support.mtproto_v1 import encrypt_message_v1
 from tests.support.raw_client import Link, RawClient
 from tests.support.running import RunningServer
 
@@ -215,10 +216,6 @@ class Person(RawClient):
             for update in getattr(message, "updates", ())
             if isinstance(update, types.UpdateNewMessage)
         ]
-
-    def heard_of(self, kind: type) -> int:
-        """Returns how many messages of a class came."""
-        return sum(isinstance(message, kind) for _, message in self.heard)
 
     async def ping(self) -> None:
         """Returns when all that was sent before has come."""

@@ -11,10 +11,11 @@ import pytest
 from telesrv import tl
 from telesrv.domain.peers import SERVICE_USER_ID, Peer
 from telesrv.domain.users import AuthKeyRecord
-from telesrv.mtproto.crypto import AuthKey, bare_msg_key_v1, encrypt_message_v1
+from telesrv.mtproto.crypto import AuthKey, bare_msg_key_v1
 from telesrv.rpc import Caller
 from telesrv.tl import functions, mt, types
 from tests.rpc.devices import Device, Refused, Server, serving
+from tests.support.mtproto_v1 import encrypt_message_v1
 
 
 @pytest.fixture

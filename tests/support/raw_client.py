@@ -68,7 +68,6 @@ class RawClient:
         self.session_id = int.from_bytes(os.urandom(8), "little", signed=True)
         self.salt = 0
         self.seq = 0
-        self.time_offset = 0.0
         self._rsa_key = load_private_pem(data_dir / "server_rsa.pem")
         self._last_msg_id = 0
         self._ids = itertools.count(1)

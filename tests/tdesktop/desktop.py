@@ -80,19 +80,6 @@ class Desktop:
         """Whether the client has not ended, as it does when an answer breaks one of its assertions."""
         return self._process is not None and self._process.returncode is None
 
-    def log(self, kind: str) -> str:
-        """Everything the client wrote to its debug logs of a kind: `mtp`, `tcp` or `log`."""
-        files = sorted((self.workdir / "DebugLogs").glob(f"{kind}_*.txt"))
-        return "\n".join(path.read_text("utf-8", "replace") for path in files)
-
-    async def wait_log(self, kind: str, text: str, times: int = 1) -> None:
-        """Return once `text` stands `times` times in the client's debug log."""
-
-        async def written() -> bool:
-            return self.log(kind).count(text) >= times
-
-        await self.screen.until(written, f"{text!r} is in the client's {kind} log")
-
     async def log_in(self, phone: str, code: str) -> None:
         """Go from the first page to the list of chats by a phone number of country code 1 and a code."""
         screen = self.screen

@@ -121,10 +121,6 @@ class Screen:
         await self._run("import", "-window", "root", str(path))
         return path
 
-    async def pixels(self, region: Region = WHOLE) -> bytes:
-        """The region's pixels, 3 bytes each, row by row: equal bytes, equal look."""
-        return await self._run("import", "-window", "root", *_crop(region), "-depth", "8", "rgb:-")
-
     async def words(self, region: Region = WHOLE) -> list[Word]:
         """What can be read in the region, at positions on the whole screen; a word may come twice."""
         seen = await self._run("import", "-window", "root", *_crop(region), "-colorspace", "gray", "ppm:-")
@@ -196,18 +192,6 @@ class Screen:
                 read = " ".join(word.text for word in await self.words())
                 raise AssertionError(f"gave up waiting until {what}; {path.name} reads: {read}")
             await asyncio.sleep(LOOK_EVERY_S)
-
-    async def wait_change(self, before: bytes, region: Region) -> bytes:
-        """The region's pixels, once they differ from `before`."""
-        now = before
-
-        async def differs() -> bool:
-            nonlocal now
-            now = await self.pixels(region)
-            return now != before
-
-        await self.until(differs, f"{region} changes")
-        return now
 
     async def click(self, x: int, y: int) -> None:
         """Press and release the first button at a place."""

@@ -152,11 +152,9 @@ def _peer_settings(event: Event, box: MessageBox | None, views: Views) -> list[t
         return bool(payload.get(name))
 
     settings = types.PeerSettings(
-        report_spam=shown("report_spam"),
         add_contact=shown("add_contact"),
         block_contact=shown("block_contact"),
         share_contact=shown("share_contact"),
-        autoarchived=shown("autoarchived"),
         need_contacts_exception=shown("add_contact") and view is not None and view.phone_needs_exception,
     )
     return [types.UpdatePeerSettings(peer=event_peer(event), settings=settings)]

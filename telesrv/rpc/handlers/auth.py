@@ -17,7 +17,7 @@ from telesrv.domain.phones import maybe_phone
 from telesrv.domain.users import Authorization, LoginCode, User
 from telesrv.mtproto.crypto import AuthKey
 from telesrv.mtproto.errors import ProtocolError
-from telesrv.mtproto.exchange import verify_bind_temp_auth_key
+from telesrv.mtproto.exchange_bind import verify_bind_temp_auth_key
 from telesrv.rpc import exported_auth, fields
 from telesrv.rpc.audience import set_offline, tell_presence
 from telesrv.rpc.convert.users import SERVICE_PHONE
