@@ -17,26 +17,13 @@ SELDOM_S: Final = 1.0
 """How often an event that clients cause in floods is told: a log stays readable, and no disk is filled."""
 
 
-def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **fields: object) -> None:
-    """Sets the process's log format: for people on a terminal, JSON elsewhere unless *json* says
-    otherwise.
-
-    Args:
-        json: one JSON object a line, or a line for people.
-        level: the least that is logged.
-        fields: what every line of this process carries, as ``worker=2``.
+def configure_logging(*, json: bool | None = None) -> None:
+    """Sets the process's log format: lines for people on a terminal, one JSON object a line elsewhere, unless
+    *json* says otherwise.
     """
     if json is None:
         json = not sys.stderr.isatty()
-
-    def add_fields(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        for name, value in fields.items():
-            event.setdefault(name, value)
-        return event
-
     shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        add_fields,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -52,7 +39,7 @@ def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **
     )
     structlog.configure(
         processors=[*shared, *last],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
@@ -66,7 +53,7 @@ def configure_logging(*, json: bool | None = None, level: int = logging.INFO, **
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(max(level, logging.WARNING))
+    root.setLevel(logging.WARNING)
 
 
 def _brief(record: logging.LogRecord) -> bool:

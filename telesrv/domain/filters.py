@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from telesrv.domain.dialogs import Dialog
 from telesrv.domain.peers import Peer, PeerType
 
 FIRST_ID: Final = 2
@@ -83,23 +82,6 @@ def ordered(filter_ids: Iterable[int], wanted: Sequence[int]) -> tuple[int, ...]
     if DEFAULT_ID not in named:
         named.insert(0, DEFAULT_ID)
     return (*named, *sorted(known - set(named)))
-
-
-def in_filter(rules: DialogFilter, dialog: Dialog, *, contact: bool, muted: bool) -> bool:
-    """Tells whether a private chat is in the filter; the chat with oneself counts as one with a contact."""
-    if dialog.peer in rules.named:
-        return True
-    if dialog.peer in rules.excluded or dialog.peer.type is not PeerType.USER:
-        return False
-    if not (rules.contacts if contact or dialog.peer.id == dialog.owner_user_id else rules.non_contacts):
-        return False
-    read = dialog.unread_count == 0 and not dialog.unread_mark
-    archived = dialog.folder_id == 1
-    return not (
-        (rules.exclude_muted and muted)
-        or (rules.exclude_read and read)
-        or (rules.exclude_archived and archived)
-    )
 
 
 def suggested(existing: Iterable[DialogFilter]) -> list[DialogFilter]:

@@ -43,7 +43,10 @@ def _is_muted(now: str) -> str:
 
 
 def _in_filter(first: int) -> str:
-    """The rule of `telesrv.domain.filters.in_filter` as a condition on a dialog d and the owner's contact c.
+    """Tells whether a private chat is in a filter, as a condition on a dialog d and the owner's contact c.
+
+    It is when it is named, or of a kind that is taken and not excluded; the chat with oneself is one with a
+    contact.
 
     Its parameters, from $*first* on: the users it names, those it excludes, contacts, non_contacts,
     exclude_read, exclude_archived, exclude_muted, the time by which it is judged what is muted.
