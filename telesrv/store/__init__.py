@@ -1,8 +1,8 @@
 """The store: PostgreSQL for what lasts, Redis for counters and what may be lost.
 
-One sub-store a noun; a public method is one transaction, and a change that other devices must hear of
-writes its event and its outbox row in it (`events.EventLog.transact`). A server that is away: a bounded
-wait, then `Unavailable`.
+One sub-store a noun; a public method is one transaction, or one after another where there is no bound to
+what it changes. A change that other devices must hear of writes its event and its outbox row in the same
+(`events.EventLog.transact`). A server that is away: a bounded wait, then `Unavailable`.
 """
 
 from __future__ import annotations

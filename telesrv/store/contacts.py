@@ -2,7 +2,7 @@
 
 Guarantees: both sides' rows of a contact are written in one statement in the order of their key, so that
 two accounts that add each other at the same time end as mutual contacts; every change that the owner's
-other devices, or the other side's, must hear of is in their log in the same transaction.
+devices, or the other side's, must hear of is in their log in the same transaction.
 
 *Spec: Contacts*
 """

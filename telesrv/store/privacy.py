@@ -1,6 +1,6 @@
 """Privacy rules of accounts: set by their owner, applied by `UserStore`.
 
-Guarantees: the rules of one key change in one transaction with the event by which the account's other
+Guarantees: the rules of one key change in one transaction with the event by which the account's
 devices learn of them; the event itself says what they are. In the same transaction those others are told, a
 bounded number of them, who may see from now on what they might not, or the reverse; and the account's own
 devices of the action bars that are others by it.
