@@ -140,6 +140,8 @@ async def test_who_is_blocked_does_not_see_the_presence(server: Server) -> None:
     await ada.call(functions.contacts.Block(id=peer))
     await ada.call(functions.account.UpdateStatus(offline=False))
     assert not [told for told in server.sessions.told if told[0] == "push"]
+    await bob.call(functions.account.UpdateStatus(offline=False))
+    assert not [told for told in server.sessions.told if told[0] == "push"], "not of whom they block"
 
 
 async def test_users_the_caller_cannot_name_are_empty(server: Server) -> None:

@@ -54,6 +54,10 @@ async def test_an_edit_reaches_every_copy(server: Server) -> None:
         "SELECT text FROM private_messages WHERE sender_user_id = $1 AND random_id = 77", ada.user_id
     )
     assert body == "first"
+    styled: list[types.TypeMessageEntity] = [types.MessageEntityItalic(offset=0, length=5)]
+    await edit(ada, bob, sent.id, "first", entities=styled)
+    assert (await bob.history(ada)).messages[1].entities == styled
+    await pair.check()
 
 
 async def test_an_edit_that_changes_nothing_or_is_not_allowed(server: Server) -> None:

@@ -59,6 +59,9 @@ async def test_a_rating_begins_anew(server: Server) -> None:
     ada, bob, eve = [await server.account() for _ in range(3)]
     for other in (bob, bob, eve):
         await ada.send(other)
+    unsaid = [(await ada.send(eve)).id for _ in range(3)]
+    assert rated(await top(ada)) == [eve.user_id, bob.user_id]
+    await ada.call(f.messages.DeleteMessages(id=unsaid))
     category = types.TopPeerCategoryCorrespondents()
     other_category = types.TopPeerCategoryGroups()
     await ada.call(f.contacts.ResetTopPeerRating(category=other_category, peer=ada.peer(bob)))

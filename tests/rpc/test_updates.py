@@ -83,6 +83,17 @@ async def test_a_long_absence_is_made_up_in_slices(server: Server) -> None:
     same(replica, await fresh(bob, [ada]))
 
 
+async def test_what_comes_after_a_receipt_is_unread_in_the_same_answer(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    replica = Replica(bob.user_id, await bob.pts())
+    await ada.send(bob, "read")
+    await bob.read(ada)
+    for number in range(2):
+        await ada.send(bob, f"unread {number}")
+    assert await replica.catch_up(bob) == 2
+    assert replica.unread == {ada.user_id: 2}
+
+
 async def test_the_sender_learns_which_of_its_sends_arrived(server: Server) -> None:
     ada, bob = await server.account(), await server.account()
     sender, receiver = [Replica(device.user_id, await device.pts()) for device in (ada, bob)]
