@@ -19,7 +19,7 @@ import hashlib
 import ipaddress
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -87,7 +87,6 @@ def write_work_directory(
     public_key_pem: bytes,
     *,
     force: bool = False,
-    random: Callable[[int], bytes] = os.urandom,
 ) -> None:
     """Makes ``path`` a work directory whose data centres 1-5 are this server with this key.
 
@@ -100,7 +99,6 @@ def write_work_directory(
         port: its TCP port.
         public_key_pem: the server's RSA public key.
         force: move aside what is there.
-        random: returns that many random bytes.
 
     Raises:
         WorkDirectoryExists: ``path`` has a ``tdata/key_datas`` and ``force`` is not set; nothing is changed.
@@ -119,19 +117,19 @@ def write_work_directory(
             raise WorkDirectoryExists(f"{data} is in use already")
         _move_aside(data)
 
-    local_key = AuthKey(random(_KEY_BYTES))
-    salt = random(_SALT_BYTES)
+    local_key = AuthKey(os.urandom(_KEY_BYTES))
+    salt = os.urandom(_SALT_BYTES)
     account = data / _folder_name("data")
     account.mkdir(mode=0o700, parents=True, exist_ok=True)
     config = _config(_dc_options(address, port, n, e))
-    _write_file(account / "configs", [_encrypt(_byte_array(config), local_key, random)])
+    _write_file(account / "configs", [_encrypt(_byte_array(config), local_key)])
     accounts = _int32s(1, 0, 0)  # how many, the index of each, the active one
     _write_file(
         data / "key_datas",
         [
             salt,
-            _encrypt(local_key.data, _passcode_key(b"", salt), random),
-            _encrypt(accounts, local_key, random),
+            _encrypt(local_key.data, _key_without_passcode(salt)),
+            _encrypt(accounts, local_key),
         ],
     )
 
@@ -164,19 +162,19 @@ def _write_file(path: Path, parts: Iterable[bytes]) -> None:
     temporary.replace(path)
 
 
-def _passcode_key(passcode: bytes, salt: bytes) -> AuthKey:
-    """Returns the key that a passcode gives; one iteration when it is empty, as the client does."""
-    seed = hashlib.sha512(salt + passcode + salt).digest()
-    return AuthKey(hashlib.pbkdf2_hmac("sha512", seed, salt, 100_000 if passcode else 1, _KEY_BYTES))
+def _key_without_passcode(salt: bytes) -> AuthKey:
+    """Returns the key that the client makes where no passcode is set."""
+    seed = hashlib.sha512(salt + salt).digest()
+    return AuthKey(hashlib.pbkdf2_hmac("sha512", seed, salt, 1, _KEY_BYTES))
 
 
-def _encrypt(data: bytes, key: AuthKey, random: Callable[[int], bytes]) -> bytes:
+def _encrypt(data: bytes, key: AuthKey) -> bytes:
     """Returns msg_key (16) and the ciphertext of length (LE32, itself counted), data and padding.
 
     The cipher is that of MTProto 1.0, as from a server, but msg_key covers the padding.
     """
     plain = struct.pack("<I", len(data) + 4) + data
-    plain += random(-len(plain) % _BLOCK)
+    plain += os.urandom(-len(plain) % _BLOCK)
     msg_key = sha1(plain)[:16]
     return msg_key + ige_encrypt(plain, *derive_aes_v1(key, msg_key, from_server=True))
 

@@ -35,6 +35,7 @@ POLL_S: Final = 0.02
 GRACE_S: Final = 8.0
 """How long a program has to end by itself."""
 LOG_LIMIT_BYTES: Final = 10 * 1024 * 1024
+TAIL_LINES: Final = 8
 
 BASE_ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": os.defpath}
 """All that a child sees: nothing of the caller's environment, PG* variables and secrets included."""
@@ -234,12 +235,12 @@ def leftovers(directory: Path, name: str) -> list[int]:
     return sorted(found)
 
 
-def tail(path: Path, lines: int = 8) -> str:
-    """The last `lines` lines of a log, for an error text."""
+def tail(path: Path) -> str:
+    """The last lines of a log, for an error text."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 8192))
-            return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-lines:])
+            return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-TAIL_LINES:])
     except FileNotFoundError:
         return ""
 

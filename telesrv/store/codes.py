@@ -98,14 +98,13 @@ class CodeStore:
         secret: bytes,
         *,
         dev_auth_code: str | None = None,
-        rules: CodeRules | None = None,
     ) -> None:
         self._redis = redis
         self._limits = limits
         self._clock = clock
         self._secret = secret
         self._dev_auth_code = dev_auth_code
-        self._rules = rules or (DEV_RULES if dev_auth_code else CodeRules())
+        self._rules = DEV_RULES if dev_auth_code else CodeRules()
 
     async def create(self, phone: str, asker: Asker) -> LoginCode:
         """Makes a code for *phone*; the key's earlier code for it no longer counts.

@@ -75,20 +75,17 @@ class Committer(Generic[RequestT, ResultT]):
         metrics: StoreMetrics = NO_METRICS,
         *,
         count: Callable[[Any], str] | None = None,
-        ahead: int = AHEAD,
     ) -> None:
         """Nothing happens yet.
 
         Args:
             wait_s: how long a caller waits outside a full queue, and four times that for its outcome.
             count: what an outcome is counted as; None: neither outcomes nor batches are counted.
-            ahead: how many must wait for the next batch to be prepared while one is written.
         """
         self._writer = writer
         self._wait_s = wait_s
         self._metrics = metrics
         self._count = count
-        self._ahead = ahead
         self._queue: deque[_Item[RequestT, ResultT]] = deque()
         self._repeats: list[_Item[RequestT, ResultT]] = []
         self._last: dict[int, _Item[RequestT, ResultT]] = {}
@@ -200,7 +197,7 @@ class Committer(Generic[RequestT, ResultT]):
         while True:
             busy = self._writing is not None and not self._writing.done()
             waiting = self.waiting
-            if waiting >= self._ahead or (waiting and not busy):
+            if waiting >= AHEAD or (waiting and not busy):
                 if not busy:
                     self._writing = None
                     self._under_way.clear()

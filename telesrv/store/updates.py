@@ -145,8 +145,9 @@ class UpdateStore:
             owed.setdefault(row["target_user_id"], {})[origin] = row["owed"]
         return {user_id: Pushed.of(head, owed.get(user_id, {})) for user_id, head in heads.items()}
 
-    async def missed(self, user_id: int, pts: int, most: int = MAX_PAGE) -> list[OutboxItem] | None:
-        """Returns the contiguous events after *pts*, as if their pushes had been claimed; None: too many.
+    async def missed(self, user_id: int, pts: int) -> list[OutboxItem] | None:
+        """Returns the contiguous events after *pts*, as if their pushes had been claimed; None: more than
+        a page of them.
 
         Raises:
             Unavailable: PostgreSQL is away.
@@ -156,9 +157,9 @@ class UpdateStore:
             return []
         events = [
             event_from_row(row)
-            for row in await self._pool.fetch(SQL_DIFFERENCE, user_id, pts, head, most + 1)
+            for row in await self._pool.fetch(SQL_DIFFERENCE, user_id, pts, head, MAX_PAGE + 1)
         ]
-        if len(events) > most:
+        if len(events) > MAX_PAGE:
             return None
         boxes = await self._boxes(user_id, {e.box_id for e in events if e.kind in SHOWS_BOX})
         bucket = bucket_of(user_id)
