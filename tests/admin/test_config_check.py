@@ -12,12 +12,12 @@ import pytest
 
 from telesrv.mtproto.rsa import generate_rsa_key, save_private_pem
 from tests.admin.commands import Cli, Forker
-from tests.support.running import free_port
+from tests.support.running import reserved_port
 
 
 @pytest.fixture
 def cli(forker: Forker, tmp_path: Path) -> Cli:
-    ports = {"TELESRV_LISTEN": f"127.0.0.1:{free_port()}", "TELESRV_METRICS_LISTEN": ""}
+    ports = {"TELESRV_LISTEN": f"127.0.0.1:{reserved_port()}", "TELESRV_METRICS_LISTEN": ""}
     return Cli(forker, tmp_path, TELESRV_CODE_WEBHOOK="https://sms.example.org/send", **ports)
 
 
@@ -112,7 +112,7 @@ async def test_what_is_unwise(cli: Cli, tmp_path: Path) -> None:
     code, found = await findings(
         cli,
         TELESRV_RSA_KEY=str(key),
-        TELESRV_LISTEN=f"0.0.0.0:{free_port()}",
+        TELESRV_LISTEN=f"0.0.0.0:{reserved_port()}",
         TELESRV_DEV_AUTH_CODE="12345",
     )
     assert code == 0

@@ -18,7 +18,7 @@ from telesrv.tl import functions, mt, types
 from tests.clients.telethon_peer import TelethonPeer
 from tests.processes.conftest import MakePerson
 from tests.processes.person import PHONES, Person, send_code
-from tests.support.running import RunningServer
+from tests.support.running import JUST_ENDED, RunningServer
 from tests.support.waiting import until
 
 PACE_S = 0.05
@@ -38,15 +38,15 @@ async def three_workers(server: RunningServer, *, without: int = 0) -> list[int]
 
 
 def listens(pid: int, port: int) -> bool:
-    """Tells whether the process has a listening socket at the port."""
+    """Tells whether the process lives and has a listening socket at the port."""
     sockets = set()
-    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1].endswith(f":{port:04X}") and fields[3] == "0A":
-            sockets.add(f"socket:[{fields[9]}]")
     try:
+        for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[1].endswith(f":{port:04X}") and fields[3] == "0A":
+                sockets.add(f"socket:[{fields[9]}]")
         return any(str(descriptor.readlink()) in sockets for descriptor in Path(f"/proc/{pid}/fd").iterdir())
-    except FileNotFoundError:
+    except JUST_ENDED:
         return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -26,7 +27,7 @@ from tests.support.waiting import until
 
 REASON = why_not()
 
-LEASE_S = 4
+LEASE_S = 8
 """Long enough for a worker that is only slow, short enough to wait for."""
 
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -198,7 +199,8 @@ async def test_two_machines_are_one_server(pair: Pair) -> None:
     state = await anna.ask(functions.updates.GetState())
     assert here.process is not None
     for pid in (here.process.pid, *here.worker_pids()):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # workers end with the one that started them
+            os.kill(pid, signal.SIGKILL)
     await here.process.wait()
     await boris.say(to_anna, "are you there?")
     anna.port, anna.host = there.port, there.host

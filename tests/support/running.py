@@ -14,13 +14,22 @@ from pathlib import Path
 from tests.support.http import get
 
 READY = b"telesrv ready on "
+JUST_ENDED = FileNotFoundError, ProcessLookupError
+"""What reading of a process or a thread raises that ends meanwhile."""
 
 
-def free_port() -> int:
-    """Returns a loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def reserved_port() -> int:
+    """Returns a loopback port that is kept for whoever is told of it, as long as this process lives.
+
+    It stays bound: the kernel gives it to no client's end of a link and to nobody who asks for any port. It
+    may be listened on all the same, as nobody listens on it here and servers say SO_REUSEADDR.
+    """
+    reservation = socket.socket()
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    port = int(reservation.getsockname()[1])
+    reservation.detach()  # ends with the process
+    return port
 
 
 class RunningServer:
@@ -38,8 +47,8 @@ class RunningServer:
         self.data_dir = data_dir
         self.host = host
         self._command = command
-        self.port = free_port()
-        self.metrics_port = free_port()
+        self.port = reserved_port()
+        self.metrics_port = reserved_port()
         self.log_file = data_dir / "server.log"
         self.process: asyncio.subprocess.Process | None = None
         self._settings = settings
@@ -116,10 +125,11 @@ class RunningServer:
         assert self.process is not None
         found = []
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-            for pid in (task / "children").read_text().split():
-                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    if b"telesrv.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        found.append(int(pid))
+            with contextlib.suppress(*JUST_ENDED):
+                for pid in (task / "children").read_text().split():
+                    with contextlib.suppress(*JUST_ENDED):
+                        if b"telesrv.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                            found.append(int(pid))
         return sorted(found)
 
     def log_text(self) -> str:
