@@ -120,7 +120,9 @@ class MixedLoad:
         self._fresh = messages(self._users, fill + settings.messages, self._seed)
         filling = iter(range(fill))
         await asyncio.gather(*(self._take(self._send, filling) for _ in range(concurrency)))
-        names = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=settings.messages)
+        # Drawn apart: what the steps themselves draw depends on how they meet.
+        chance = random.Random(self._seed)
+        names = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=settings.messages)
         left = iter(names)
         taken: dict[str, list[float]] = {name: [] for name in WEIGHTS}
 
