@@ -15,16 +15,22 @@ from telesrv import health, metrics
 from telesrv.config import Address
 from telesrv.health import HealthServer
 from tests.support.http import get, send
+from tests.support.waiting import LONGEST_S
 
 DEAD = "127.0.0.1:1"
 
 
 @asynccontextmanager
 async def serving(
-    dsn: str, url: str, prefix: str, workers: Callable[[], bool] = lambda: True, directory: Path | None = None
+    dsn: str,
+    url: str,
+    prefix: str,
+    workers: Callable[[], bool] = lambda: True,
+    directory: Path | None = None,
+    timeout_s: float = LONGEST_S,
 ) -> AsyncIterator[HealthServer]:
     server = HealthServer(
-        Address("127.0.0.1:0"), dsn, url, directory, workers, redis_prefix=prefix, timeout_s=1.0
+        Address("127.0.0.1:0"), dsn, url, directory, workers, redis_prefix=prefix, timeout_s=timeout_s
     )
     async with server:
         yield server
@@ -72,7 +78,8 @@ async def test_a_store_that_never_answers_ends_in_time(
     connected: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda _, writer: connected.append(writer), "127.0.0.1", 0)
     address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-    async with serving(f"postgresql://a@{address}/b", f"redis://{address}", redis_prefix) as server:
+    dsn, url = f"postgresql://a@{address}/b", f"redis://{address}"
+    async with serving(dsn, url, redis_prefix, timeout_s=1.0) as server:
         status, _, body = await get(server.port, "/readyz")
     assert status == 503
     found = json.loads(body)

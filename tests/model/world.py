@@ -32,6 +32,7 @@ from tests.model.actions import CODE, REFUSALS, WEIGHTS, ChangePhone, Chooser
 from tests.model.followers import Follower, compared_all, follower
 from tests.rpc.arranged import differing
 from tests.rpc.chats import Device, Refused, Server, Sessions
+from tests.support.waiting import PATIENCE_S
 
 ACCOUNTS = 4
 MOST_GONE = 2
@@ -394,6 +395,7 @@ async def processes(
         clock=clock,
         min_conns=1,
         max_conns=6,
+        wait_s=PATIENCE_S,
         message_rate_limit=0,
         dev_auth_code=CODE,
     )

@@ -18,6 +18,7 @@ from telesrv.rpc.pushes import Push, PushBuilder
 from telesrv.store import Store, StoreConfig
 from telesrv.tl import functions, mt, types
 from tests.rpc.arranged import Arranged, Compared, compared_arranged, differing, fresh_arranged
+from tests.support.waiting import PATIENCE_S
 
 BUCKETS = 64
 
@@ -174,7 +175,7 @@ async def running(
         redis_url=redis_url,
         redis_prefix=redis_prefix,
         clock=clock,
-        **({"min_conns": 1, "max_conns": 8, "message_rate_limit": 0} | settings),
+        **({"min_conns": 1, "max_conns": 8, "wait_s": PATIENCE_S, "message_rate_limit": 0} | settings),
     )
     store = await Store.open(config)
     try:

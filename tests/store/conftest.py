@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from telesrv.clock import FakeClock
 from telesrv.store import Store, StoreConfig
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def store_config(postgres_dsn: str, redis_url: str, redis_prefix: str, clock: Fa
         clock=clock,
         min_conns=1,
         max_conns=10,
+        wait_s=PATIENCE_S,
     )
 
 

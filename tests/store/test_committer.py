@@ -18,6 +18,7 @@ from telesrv.domain.peers import Peer
 from telesrv.domain.updates import EventKind
 from telesrv.store import Store, StoreConfig
 from tests.store.world import ANNA, BORIS, CLARA, add_users, deliver_all, log_of, request, send, send_many
+from tests.support.waiting import available
 
 FAIL_TWICE = """
 CREATE SEQUENCE failures;
@@ -135,7 +136,7 @@ async def behind_cutter(config: StoreConfig) -> AsyncIterator[tuple[Store, Commi
         server = await asyncio.start_unix_server(cutter.serve, Path(directory) / ".s.PGSQL.5432")
         query |= {"host": directory, "port": "5432"}
         dsn = urlunsplit(url._replace(query=urlencode(query)))
-        store = await Store.open(replace(config, postgres_dsn=dsn))
+        store: Store = await available(lambda: Store.open(replace(config, postgres_dsn=dsn)))
         try:
             yield store, cutter
         finally:
@@ -160,14 +161,14 @@ async def test_postgres_that_goes_and_comes_back(
     store: Store, store_config: StoreConfig, clock: FakeClock
 ) -> None:
     async with behind_cutter(replace(store_config, wait_s=0.2)) as (cut, cutter):
-        await send(cut, ANNA, BORIS, "message 0")
+        zero, one = [request(ANNA, BORIS, f"message {number}") for number in range(2)]
+        await available(lambda: cut.messages.send(zero))
         cutter.go_down()
-        one = request(ANNA, BORIS, "message 1")
         for action in (cut.messages.send(one), cut.updates.state(ANNA), cut.outbox.claim({1})):
             with pytest.raises(Unavailable):
                 await action
         cutter.is_down = False
-        assert (await cut.messages.send(one)).box.text == "message 1"
+        assert (await available(lambda: cut.messages.send(one))).box.text == "message 1"
     await assert_one_each(store, clock, 2)
 
 

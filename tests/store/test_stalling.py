@@ -16,9 +16,10 @@ from telesrv.store.nodes import NodeStore
 from telesrv.store.pool import Pool
 from telesrv.store.redis import Redis
 from tests.support.link import Link
-from tests.support.waiting import until
+from tests.support.waiting import available
 
 WAIT_S = 0.2
+"""Short, as most calls here wait it out; what is to be answered is asked until it is."""
 STEPS = 60
 """More than a call takes of the event loop's rounds, as a rule."""
 
@@ -33,12 +34,9 @@ async def postgres_link(postgres_dsn: str) -> AsyncIterator[Link]:
 
 @pytest_asyncio.fixture
 async def pool(postgres_dsn: str, postgres_link: Link) -> AsyncIterator[Pool]:
-    pool = await Pool.connect(
-        _through(postgres_link, postgres_dsn),
-        min_conns=2,
-        max_conns=2,
-        wait_s=WAIT_S,
-        command_timeout_s=WAIT_S,
+    dsn = _through(postgres_link, postgres_dsn)
+    pool: Pool = await available(
+        lambda: Pool.connect(dsn, min_conns=2, max_conns=2, wait_s=WAIT_S, command_timeout_s=WAIT_S)
     )
     yield pool
     await pool.close()
@@ -53,7 +51,7 @@ async def redis_link(redis_url: str) -> AsyncIterator[Link]:
 @pytest_asyncio.fixture
 async def redis(redis_url: str, redis_link: Link, redis_prefix: str) -> AsyncIterator[Redis]:
     url = f"redis://:{urlsplit(redis_url).password}@127.0.0.1:{redis_link.port}/0"
-    redis = await Redis.connect(url, prefix=redis_prefix, wait_s=WAIT_S)
+    redis: Redis = await available(lambda: Redis.connect(url, prefix=redis_prefix, wait_s=WAIT_S))
     yield redis
     await redis.close()
 
@@ -96,13 +94,13 @@ REDIS_CALLS: dict[str, Callable[[Redis], Awaitable[object]]] = {
 async def test_a_silent_postgresql_is_away(
     pool: Pool, postgres_link: Link, call: Callable[[Pool], Awaitable[object]]
 ) -> None:
-    await call(pool)
+    await available(lambda: call(pool))
     postgres_link.freeze()
     for _ in range(3):  # by the connections that stood, then by none
         with pytest.raises(Unavailable):
             await call(pool)
     postgres_link.mend()
-    await _until_back(lambda: call(pool))
+    await available(lambda: call(pool))
 
 
 async def test_a_renewal_that_stalls_leaves_time_for_another(postgres_dsn: str, postgres_link: Link) -> None:
@@ -121,7 +119,8 @@ async def test_a_renewal_that_stalls_leaves_time_for_another(postgres_dsn: str, 
 
 async def test_postgresql_looks_after_clients_that_are_silent(pool: Pool) -> None:
     # This server's own end is a Unix socket, which has none of these: they show as what was asked for.
-    rows = await pool.fetch("SELECT name, reset_val FROM pg_settings WHERE source = 'client'")
+    asked_for = "SELECT name, reset_val FROM pg_settings WHERE source = 'client'"
+    rows = await available(lambda: pool.fetch(asked_for))
     asked = {row["name"]: int(row["reset_val"]) for row in rows if row["name"].startswith("tcp_")}
     alive = asked["tcp_keepalives_idle"] + asked["tcp_keepalives_count"] * asked["tcp_keepalives_interval"]
     assert alive * 1000 == asked["tcp_user_timeout"] == 20_000
@@ -131,13 +130,13 @@ async def test_postgresql_looks_after_clients_that_are_silent(pool: Pool) -> Non
 async def test_a_silent_redis_is_away(
     redis: Redis, redis_link: Link, call: Callable[[Redis], Awaitable[object]]
 ) -> None:
-    await call(redis)
+    await available(lambda: call(redis))
     redis_link.freeze()
     for _ in range(3):
         with pytest.raises(Unavailable):
             await call(redis)
     redis_link.mend()
-    await _until_back(lambda: call(redis))
+    await available(lambda: call(redis))
 
 
 async def test_a_silent_store_is_closed(
@@ -168,23 +167,10 @@ async def test_a_call_of_redis_can_be_cancelled_at_every_step(
 
 async def _cancel_at_every_step(call: Callable[[], Awaitable[object]]) -> None:
     for steps in range(STEPS):
-        await _until_back(call)
+        await available(call)  # the first calls may still meet connections that are lost
         task = asyncio.ensure_future(call())
         for _ in range(steps):
             await asyncio.sleep(0)
         if task.cancel():
             await asyncio.wait([task])
             assert task.cancelled(), f"the cancellation after {steps} steps is lost"
-
-
-async def _until_back(call: Callable[[], Awaitable[object]]) -> None:
-    """Returns once the store answers: the first calls may still meet connections that are lost."""
-
-    async def is_back() -> bool:
-        try:
-            await call()
-        except Unavailable:
-            return False
-        return True
-
-    await until(is_back, "the store to answer")
