@@ -245,8 +245,8 @@ async def test_redis_holds_neither_code_nor_hash(store: Store, redis_prefix: str
     text = b" ".join([*stored.keys(), *stored.values()]).decode()
     assert made.phone_code_hash not in text
     assert made.code not in text.split()
-    assert made.code not in repr(made)
-    assert made.phone_code_hash not in repr(made)
+    # The number and the time have digits too: what is shown is the same whatever the code and the hash are.
+    assert repr(made) == repr(replace(made, code="", phone_code_hash=""))
 
 
 @pytest.fixture
