@@ -86,7 +86,13 @@ async def test_a_broadcast_tells_who_answered(make: MakeEnd) -> None:
     for end in (two, three):
         end.bus.on("echo", echo)
     assert await one.bus.broadcast({2, 3}, "echo", {"say": ""}, timeout_s=LONG_S) == {2, 3}
-    assert await one.bus.broadcast({3, 4}, "echo", {"say": ""}, timeout_s=0.2) == {3}
+    # There is no node 4, which is waited for until the time is over; node 3 answers within one that is ample.
+    timeout_s, answered = 0.05, set[int]()
+    while not answered:
+        timeout_s *= 2
+        assert timeout_s < LONG_S
+        answered = await one.bus.broadcast({3, 4}, "echo", {"say": ""}, timeout_s=timeout_s)
+    assert answered == {3}
 
 
 async def test_nobody_waits_for_one_that_is_gone(make: MakeEnd) -> None:
@@ -161,9 +167,16 @@ async def test_a_connection_that_brings_nothing_is_opened_again(
         one = End(redis, 1, quiet_s=0.5)
         await one.bus.start()
         assert await one.bus.request(2, "echo", {"say": ""}, timeout_s=LONG_S) is not None
-        accepted, bytes_up = link.accepted, link.bytes_up
-        await until(lambda: link.bytes_up >= bytes_up + 2 * len(PING), "two questions")
-        assert link.accepted == accepted, "a quiet connection that answers is kept"
+
+        async def stands_through_two_questions() -> bool:
+            accepted, bytes_up = link.accepted, link.bytes_up
+            await until(lambda: link.bytes_up >= bytes_up + 2 * len(PING), "two questions")
+            return link.accepted == accepted
+
+        # One that answers is kept; a slow machine may be late with an answer, and another is opened then.
+        await until(stands_through_two_questions, "a quiet connection to be kept")
+        while not one.gaps.empty():
+            one.gaps.get_nowait()
         link.freeze()
         # It makes another connection, and that is silent too.
         await link.wait_connected(link.accepted + 2)
