@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
@@ -9,6 +10,13 @@ import pytest_asyncio
 from tests.support.directories import server_directory
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningServer
+
+PHONES = itertools.count(15_700_001)
+
+
+def new_phone() -> str:
+    """Returns a phone number that no other test uses."""
+    return f"{next(PHONES)}"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

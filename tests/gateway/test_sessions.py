@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 import struct
 
 from telesrv import tl
 from telesrv.mtproto.crypto import decrypt_message
 from telesrv.tl import functions, mt, types
+from tests.gateway.conftest import new_phone
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningServer
 
@@ -23,7 +23,7 @@ async def account(server: RunningServer) -> tuple[RawClient, str, types.User]:
     """Returns a client that is logged in to a new account, and its phone number."""
     client = RawClient(server.port, server.data_dir)
     await client.open()
-    phone = f"1888{random.randrange(10**7):07d}"
+    phone = new_phone()
     sent = await client.ask(
         functions.auth.SendCode(
             phone_number=phone, api_id=1, api_hash="0" * 32, settings=types.CodeSettings()
