@@ -45,6 +45,7 @@ async def store(postgres_dsn: str, redis_url: str, redis_prefix: str) -> AsyncIt
             clock=SystemClock(),
             min_conns=1,
             max_conns=4,
+            node_lease_s=600.0,  # longer than commands take, as nobody renews it
             outbox_attempts=1,
         )
     )

@@ -58,10 +58,14 @@ async def test_what_an_operator_sees_and_does(operated: Operated) -> None:
     for number in range(5):
         await anna.send(boris.user_id, f"message {number}")
     assert await boris.wait_for_messages(5)
+    (listed,) = (await cli("users", "list", "+15550001", "--json")).json  # who sends is online
+    assert listed["online"] is (await cli("users", "show", "+15550001", "--json")).json["online"] is True
 
     numbers = await operated.until(
         lambda now: (
-            now.get("telesrv_outbox_delivered_total", 0) >= 10 and now.get("telesrv_connections", 0) >= 2
+            now.get("telesrv_outbox_delivered_total", 0) >= 10
+            and now.get("telesrv_outbox_waiting_rows") == 0
+            and now.get("telesrv_connections", 0) >= 2
         )
     )
     assert numbers['telesrv_messages_total{result="sent"}'] >= 5
@@ -69,7 +73,6 @@ async def test_what_an_operator_sees_and_does(operated: Operated) -> None:
     assert numbers['telesrv_rpc_seconds_count{method="messages.sendMessage"}'] == 5
     assert numbers["telesrv_commit_batch_size_count"] >= 5
     assert numbers["telesrv_pool_wait_seconds_count"] > 0
-    assert numbers["telesrv_outbox_waiting_rows"] == 0
     assert numbers['telesrv_ready{check="workers"}'] == 1
 
     workers = (await cli("workers", "--json")).json
@@ -80,8 +83,6 @@ async def test_what_an_operator_sees_and_does(operated: Operated) -> None:
     check = await cli("check-config", "--json")
     assert (check.code, check.json["ok"]) == (0, True)
 
-    (listed,) = (await cli("users", "list", "+15550001", "--json")).json  # who sends is online
-    assert listed["online"] is (await cli("users", "show", "+15550001", "--json")).json["online"] is True
     (device,) = (await cli("sessions", "list", "--json", "--user", str(boris.user_id))).json
     assert device["device"] == "telethon peer"
     assert (await cli("sessions", "kill", device["hash"])).code == 0
