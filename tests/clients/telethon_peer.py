@@ -31,8 +31,9 @@ class TelethonPeer:
         *,
         connection: Any = ConnectionTcpFull,
         proxy: Any = None,
-        connection_retries: int | None = 20,
+        connection_retries: int | None = 600,
     ) -> None:
+        """Nothing is opened yet; it knocks five times a second for as long as anything is waited for."""
         session = MemorySession()
         session.set_dc(2, "127.0.0.1", port)
         self.mirror = Mirror()
