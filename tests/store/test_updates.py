@@ -11,9 +11,10 @@ import pytest
 from telesrv.clock import FakeClock
 from telesrv.domain.peers import Peer
 from telesrv.domain.updates import DeviceState, EventKind, NewEvent
-from telesrv.store import Store
+from telesrv.store import Store, updates
 from telesrv.store.ids import Want
 from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, log_event, log_of, send, send_many
+from tests.support.waiting import LONGEST_S
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,10 @@ async def test_a_deleted_box_is_not_shown(store: Store) -> None:
     assert (len(difference.events), set(difference.boxes)) == (2, {2})
 
 
-async def test_difference_at_a_hole_waits_for_the_fill(store: Store, clock: FakeClock) -> None:
+async def test_difference_at_a_hole_waits_for_the_fill(
+    store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updates, "HOLE_WAIT_S", LONGEST_S)
     await store.ids.take([Want(BORIS, pts=1)])
     await send(store, ANNA, BORIS)
     waiting = asyncio.create_task(store.updates.difference(BORIS, 0))
