@@ -108,7 +108,9 @@ class ClientExchange:
         assert self.key.fingerprint in answer.server_public_key_fingerprints
         number = int.from_bytes(answer.pq, "big")
         assert number < 2**63
-        p, q = Factorization.factorize(number)
+        p, q = 1, number
+        while p == 1:  # it goes by chance, and now and then finds no factor
+            p, q = Factorization.factorize(number)
         assert p < q < 2**31
         values: dict[str, Any] = {
             "pq": self._value("inner.pq", answer.pq),
