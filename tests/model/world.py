@@ -52,6 +52,9 @@ ORDER BY pts DESC LIMIT $2
 KINDS = """
 SELECT DISTINCT kind FROM user_update_events
 """
+FIXED_IN_SHORT = frozenset({"id", "out", "date", "ttl_period"})
+FIXED = FIXED_IN_SHORT | {"silent", "noforwards", "from_id", "peer_id", "reply_to", "fwd_from", "action"}
+"""What stays as it was of a message that was sent; a short answer tells less of it."""
 REMEMBERED = 100
 """How many of the last actions, and of the last events of an account, a failure tells of."""
 
@@ -65,6 +68,8 @@ class Living:
     there: bool = True
     answered: set[int] = field(default_factory=set)
     """The pts that answers to its own calls have moved it by."""
+    sent: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What answers to its own calls told of its messages, by their pts, but for what may change."""
 
     def heard(self, pushes: list[Push]) -> None:
         """Takes what was pushed; what it did itself it was told in the answer."""
@@ -79,6 +84,10 @@ class Living:
             ):
                 moved = range(self.replica.pts + 1, push.pts + 1)
                 assert self.answered.issuperset(moved), f"not pushed and not answered: {moved}"
+                for update in push.update.updates:
+                    if isinstance(update, types.UpdateNewMessage) and update.pts in self.sent:
+                        told = self.sent.pop(update.pts)
+                        assert told == {name: getattr(update.message, name) for name in told}
             self.replica.learn(push.update.users)
             for update in push.update.updates:
                 self.replica.follow(update)
@@ -243,6 +252,7 @@ class World:
         self.done[name] = self.done.get(name, 0) + 1
         for pts, pts_count in _moves(answer):
             living.answered.update(range(pts - pts_count + 1, pts + 1))
+        living.sent |= _told(answer)
 
     async def _at_once(self) -> None:
         """Makes several calls at once, of a few devices, while one that only asks keeps asking."""
@@ -380,6 +390,19 @@ def _moves(value: Any) -> Iterator[tuple[int, int]]:
             yield moved.pts, moved.pts_count
         for one in getattr(value, "updates", ()):
             yield from _moves(one)
+
+
+def _told(answer: Any) -> dict[int, dict[str, Any]]:
+    """Returns what an answer tells of new messages, by their pts, as far as it stays so."""
+    if isinstance(answer, types.UpdateShortSentMessage):
+        return {answer.pts: {name: getattr(answer, name) for name in FIXED_IN_SHORT}}
+    return {
+        update.pts: {
+            name: getattr(update.message, name) for name in update.message.__slots__ if name in FIXED
+        }
+        for update in getattr(answer, "updates", ())
+        if isinstance(update, types.UpdateNewMessage)
+    }
 
 
 @asynccontextmanager

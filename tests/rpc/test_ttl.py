@@ -36,6 +36,7 @@ async def test_messages_of_a_chat_go_after_their_time(server: Server) -> None:
     assert told.message.action == types.MessageActionSetMessagesTTL(period=600)
     await pair.check()
     first = await ada.send(bob, "first")
+    assert first.ttl_period == 600
     await bob.send(ada, "answer")
     for device, other in ((ada, bob), (bob, ada)):
         periods = [message.ttl_period for message in (await device.history(other)).messages]

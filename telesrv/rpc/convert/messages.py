@@ -32,7 +32,7 @@ def message_to_tl(box: MessageBox) -> types.Message | types.MessageService:
             reply_to=None if box.reply_to is None else reply_to_tl(box.reply_to),
             date=box.date,
             action=action_to_tl(box.action),
-            ttl_period=None if box.expires_at is None else box.expires_at - box.date,
+            ttl_period=_ttl_period(box),
         )
     return types.Message(
         id=box.box_id,
@@ -49,7 +49,7 @@ def message_to_tl(box: MessageBox) -> types.Message | types.MessageService:
         edit_date=box.edit_date,
         pinned=box.pinned,
         from_scheduled=bool(box.flags & FROM_SCHEDULED),
-        ttl_period=None if box.expires_at is None else box.expires_at - box.date,
+        ttl_period=_ttl_period(box),
         fwd_from=None if box.fwd is None else fwd_to_tl(box.fwd),
     )
 
@@ -119,7 +119,12 @@ def sent_to_tl(sent: SentMessage) -> types.UpdateShortSentMessage:
         pts_count=sent.pts_count,
         date=sent.box.date,
         entities=entities_to_tl(sent.box.entities),
+        ttl_period=_ttl_period(sent.box),
     )
+
+
+def _ttl_period(box: MessageBox) -> int | None:
+    return None if box.expires_at is None else box.expires_at - box.date
 
 
 def fwd_user_ids(fwd: ForwardHeader) -> set[int]:
