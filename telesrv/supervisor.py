@@ -2,8 +2,9 @@
 clients.
 
 Guarantees: `telesrv ready on HOST:PORT` is printed when every worker accepts clients; SIGTERM, SIGINT or
-SIGHUP ends everything in order within ten seconds; SIGUSR2 replaces the workers one by one. What holds for
-each of them says `worker_process`. Concurrency: one event loop.
+SIGHUP ends everything in order, within a second or two as a rule: workers have six seconds and then embedded
+servers eight, after which they are killed; SIGUSR2 replaces the workers one by one. What holds for each of
+them says `worker_process`. Concurrency: one event loop.
 """
 
 from __future__ import annotations
