@@ -81,7 +81,8 @@ class EventKind(IntEnum):
     SCHEDULED_DELETED = 24
     """peer; payload ids, sent_ids."""
     PHONE_CHANGED = 25
-    """peer; the phone number of that account changed, or whether the owner may see it: shown as it is now."""
+    """peer; the phone number of that account changed, or whether the owner may see it: shown as it is now.
+    payload seen: whether the owner saw the old one; who sees none of them is shown nothing."""
     ACCOUNT_DELETED = 26
     """peer: that account is gone; payload listed: whether it was in the address book."""
     CHATS_DELETED = 27

@@ -21,7 +21,7 @@ from telesrv.domain.peers import Peer
 from telesrv.domain.privacy import AccountFlags
 from telesrv.domain.updates import EventKind, NewEvent
 from telesrv.domain.usernames import username_key
-from telesrv.domain.users import Birthday, User
+from telesrv.domain.users import Birthday, User, UserView
 from telesrv.store.accounts import SQL_LOCK, SQL_PHONE, SQL_TAKE_PHONE, SQL_USERNAME
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
@@ -155,7 +155,8 @@ class ProfileStore:
         return changed
 
     async def change_phone(self, user_id: int, phone: str) -> bool:
-        """Gives the account another phone number (digits only) and frees the old one.
+        """Gives the account another phone number (digits only) and frees the old one. Who sees neither is
+        not shown that there was a change.
 
         Returns:
             False when the number was this already.
@@ -173,7 +174,11 @@ class ProfileStore:
         if await self._pool.fetchval(SQL_PHONE, phone) not in (None, user_id):
             raise PhoneOccupied
         _, changed = await self._change(
-            user_id, EventKind.PHONE_CHANGED, lambda user: replace(user, phone=phone), write
+            user_id,
+            EventKind.PHONE_CHANGED,
+            lambda user: replace(user, phone=phone),
+            write,
+            seen=lambda view: view.phone_visible,
         )
         return changed
 
@@ -191,11 +196,14 @@ class ProfileStore:
         kind: EventKind,
         changed: _Changed,
         write: _Write,
+        *,
+        seen: Callable[[UserView], bool] | None = None,
     ) -> tuple[User, bool]:
         """Returns the account as *changed* makes it, and whether that is another one than before.
 
         Args:
             write: is given the locked account as it was and as it is to be; not called when it is the same.
+            seen: says of another one's view of the account whether what changes is shown in it.
         """
         current = await self._users.get(user_id)
         if current is None or current.deleted:
@@ -203,6 +211,10 @@ class ProfileStore:
         if changed(current) == current:
             return current, False
         others = await self._users.to_be_told(user_id)
+        payloads: dict[int, dict[str, bool]] = {}
+        if seen is not None:
+            views = await self._users.seen_by(user_id, others)
+            payloads = {other: {"seen": seen(view)} for other, view in views.items()}
         peer, date = Peer.user(user_id), int(self._clock.time())
 
         async def body(conn: Connection, writer: EventWriter) -> tuple[User, bool]:
@@ -216,7 +228,7 @@ class ProfileStore:
             await write(conn, old, new)
             writer.add(NewEvent(user_id, kind, date, peer))
             for other in others:
-                writer.add(NewEvent(other, kind, date, peer))
+                writer.add(NewEvent(other, kind, date, peer, payload=payloads.get(other)))
             return new, True
 
         return await self._events.transact([user_id, *others], body)

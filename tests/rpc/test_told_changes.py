@@ -65,8 +65,8 @@ async def tell_birthday(server: Server, ada: Device) -> None:
     await ada.call(functions.account.UpdateBirthday(birthday=types.Birthday(day=10, month=12)))
 
 
-async def change_phone(server: Server, ada: Device) -> None:
-    await server.store.profiles.change_phone(ada.user_id, NEW_PHONE)
+async def change_phone(server: Server, ada: Device, phone: str = NEW_PHONE) -> None:
+    await server.store.profiles.change_phone(ada.user_id, phone)
 
 
 async def set_phone_rule(device: Device, rule: Any) -> None:
@@ -98,8 +98,8 @@ async def test_who_is_away_is_told_once(server: Server, act: Act) -> None:
         if act is take_username and (await server.store.accounts.by_username("lovelace")) is not None:
             continue
         await act(server, ada)
-    kind = EventKind.PHONE_CHANGED if act is change_phone else EventKind.USER_CHANGED
     told = [await kinds(device, pts) for device, pts in zip(devices, before, strict=True)]
+    kind = EventKind.PHONE_CHANGED if act is change_phone else EventKind.USER_CHANGED
     assert told == [[kind], [kind], [kind], []], "Eve has nothing to do with Ada"
 
 
@@ -133,6 +133,9 @@ async def test_it_is_shown_as_it_is_and_may_be_seen_when_it_is_shown(server: Ser
     number = types.UpdateUserPhone(user_id=ada.user_id, phone=NEW_PHONE)
     assert await updates(bob, before) == [number]
     await set_phone_rule(ada, NOBODY)
+    unseen = await bob.pts()
+    await change_phone(server, ada, "15558888888")
+    assert await updates(bob, unseen) == [], "of a number that he does not see"
     hidden = types.UpdateUserPhone(user_id=ada.user_id, phone="")
     assert await updates(bob, before) == [hidden, hidden]
     await ada.call(functions.account.UpdateProfile(first_name="Augusta"))

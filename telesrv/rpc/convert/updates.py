@@ -185,8 +185,10 @@ def _phone_changed(event: Event, box: MessageBox | None, views: Views) -> list[t
     view = views.get(event.peer.id) if event.peer is not None else None
     if view is None or view.user.deleted:
         return []
-    phone = view.user.phone if view.is_self or view.phone_visible else ""
-    return [types.UpdateUserPhone(user_id=view.user.user_id, phone=phone)]
+    visible = view.is_self or view.phone_visible
+    if not visible and not (event.payload or {}).get("seen", True):
+        return []
+    return [types.UpdateUserPhone(user_id=view.user.user_id, phone=view.user.phone if visible else "")]
 
 
 @converts(EventKind.ACCOUNT_DELETED)
