@@ -220,6 +220,26 @@ async def test_a_phone_number_is_shown_by_its_rules_and_to_whom_it_is_given(serv
     assert (await seen(bob, ada)).phone == ada.user.phone
 
 
+async def test_a_number_that_was_given_is_taken_back_with_the_contact(server: Server) -> None:
+    ada, bob = await server.account("Ada"), await server.account("Bob")
+    await set_rules(ada, PHONE, NOBODY)
+
+    async def list_bob(*, share: bool) -> None:
+        bobs, name = user_of(ada, bob), {"first_name": "Bob", "last_name": "", "phone": ""}
+        await ada.call(functions.contacts.AddContact(id=bobs, add_phone_privacy_exception=share, **name))
+
+    async def offered() -> bool:
+        bar = await ada.call(functions.messages.GetPeerSettings(peer=ada.peer(bob)))
+        return bool(bar.settings.share_contact)
+
+    await list_bob(share=True)
+    assert ((await seen(bob, ada)).phone, await offered()) == (ada.user.phone, False)
+    await ada.call(functions.contacts.DeleteContacts(id=[user_of(ada, bob)]))
+    assert (await seen(bob, ada)).phone is None
+    await list_bob(share=False)
+    assert ((await seen(bob, ada)).phone, await offered()) == (None, True)
+
+
 async def test_who_may_not_be_found_by_phone_is_not(server: Server) -> None:
     ada, bob, eve = [await server.account(name) for name in ("Ada", "Bob", "Eve")]
     await add(ada, bob)

@@ -159,6 +159,24 @@ async def test_all_chats_are_searched_by_author_and_by_kind(server: Server) -> N
         await search(ada, everywhere)
 
 
+async def test_dates_bound_a_search_of_all_chats(server: Server) -> None:
+    ada, bob, eve = await server.account(), await server.account("Bob"), await server.account("Eve")
+    dates = []
+    for number, to in enumerate((bob, eve, bob)):
+        dates.append((await ada.send(to, f"word {number}")).date)
+        server.clock.advance(10)
+    for _ in range(2):
+        for min_date, max_date, found in (
+            (dates[0], dates[2], ["word 1"]),
+            (dates[0] - 1, dates[2] + 1, ["word 2", "word 1", "word 0"]),
+            (dates[1], 0, ["word 2"]),
+            (0, dates[1], ["word 0"]),
+        ):
+            answer = await search_all(ada, "word", min_date=min_date, max_date=max_date)
+            assert texts(answer) == found, (min_date, max_date)
+        await index(server, ada)
+
+
 async def test_filters_folders_and_counters(server: Server) -> None:
     ada, bob, eve = await server.account(), await server.account("Bob"), await server.account("Eve")
     await ada.send(bob, "see https://example.org now")

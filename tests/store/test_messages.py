@@ -341,6 +341,12 @@ async def test_history_pages(store: Store) -> None:
     assert page.total == 20
 
 
+async def test_a_history_page_lies_at_most_a_hundred_messages_off(store: Store) -> None:
+    await send_many(store, ANNA, BORIS, 150)
+    assert await history_ids(store, add_offset=2**31 - 1, limit=1) == [50]
+    assert await history_ids(store, add_offset=-(2**31), offset_id=1) == list(range(100, 0, -1))
+
+
 async def test_history_by_date(store: Store) -> None:
     for minute in range(10):
         await send(store, ANNA, BORIS, date=DATE + 60 * minute)
