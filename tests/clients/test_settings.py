@@ -28,6 +28,7 @@ class Settings:
         }
         self.order: list[int] = [0]
         self._device = device
+        self._asking = asyncio.Lock()  # an answer that is overtaken would put back what was before
         self._changed = asyncio.Condition()
         if device is not None:
             device.client.add_event_handler(self._on_update, events.Raw())
@@ -51,9 +52,10 @@ class Settings:
 
     async def note_contacts(self, device: TelethonPeer) -> None:
         """Reads the address book, as a client does that is told that it changed."""
-        book = await device.client(f.contacts.GetContactsRequest(0))
-        mutual = {entry.user_id: entry.mutual for entry in book.contacts}
-        self.known["contacts"] = {user.id: (user.first_name, mutual[user.id]) for user in book.users}
+        async with self._asking:
+            book = await device.client(f.contacts.GetContactsRequest(0))
+            mutual = {entry.user_id: entry.mutual for entry in book.contacts}
+            self.known["contacts"] = {user.id: (user.first_name, mutual[user.id]) for user in book.users}
 
     async def _on_update(self, update: Any) -> None:
         match update:
