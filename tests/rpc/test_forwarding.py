@@ -11,6 +11,7 @@ from telesrv.domain.peers import Peer
 from telesrv.domain.scheduled import MAX_PER_CHAT
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
+from tests.rpc.test_privacy import NOBODY, set_rules
 from tests.rpc.worlds import Pair
 
 AT = 1_700_000_600
@@ -74,6 +75,26 @@ async def test_forwards_keep_their_order_and_their_first_author(server: Server) 
     await forward(bob, ada, ada, [first.id], drop_author=True)
     [plain, *_] = (await bob.history(ada)).messages
     assert (plain.message, plain.fwd_from) == ("one 1", None)
+    await pair.check()
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_an_author_who_hides_or_is_gone_stands_there_by_name(server: Server, gone: bool) -> None:
+    pair = await Pair.of(server)
+    ada, bob, eve = pair.ada, pair.bob, await server.account("Eve")
+    pair.others.append(eve)
+    first = await eve.send(ada, "of Eve")
+    [received] = (await ada.history(eve)).messages
+    if gone:
+        await eve.call(functions.account.DeleteAccount(reason=""))
+    else:
+        await set_rules(eve, types.InputPrivacyKeyForwards(), NOBODY)
+    await forward(ada, eve, bob, [received.id])
+    [copy, *_] = (await bob.history(ada)).messages
+    await forward(bob, ada, ada, [copy.id])
+    [again, *_] = (await ada.history(bob)).messages
+    shown = types.MessageFwdHeader(date=first.date, from_name="Deleted Account" if gone else "Eve")
+    assert (copy.fwd_from, again.fwd_from) == (shown, shown)
     await pair.check()
 
 
