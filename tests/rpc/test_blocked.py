@@ -106,3 +106,13 @@ async def test_saved_messages_and_messages_sent_before_stay(server: Server) -> N
     edit = f.messages.EditMessage(peer=ada.peer(bob), id=sent.id, message="mended")
     await ada.call(edit)
     assert [message.message for message in (await bob.history(ada)).messages] == ["mended"]
+
+
+async def test_a_block_ends_with_the_account_that_made_it(server: Server) -> None:
+    ada, bob = await server.account(), await server.account()
+    sent = [await bob.send(ada, f"m{number}") for number in range(2)]
+    await ada.call(f.contacts.Block(id=ada.peer(bob)))
+    await ada.call(f.account.DeleteAccount(reason=""))
+    await bob.call(f.messages.EditMessage(peer=bob.peer(ada), id=sent[0].id, message="mended"))
+    await bob.call(f.messages.DeleteMessages(id=[sent[1].id], revoke=True))
+    assert [message.message for message in (await bob.history(ada)).messages] == ["mended"]
