@@ -117,7 +117,8 @@ async def test_a_draft_ends_once_in_a_batch(store: Store) -> None:
         request(ANNA, CLARA, "d", clear_draft=True),
         request(ANNA, CLARA, "e"),
     ]
-    await writer_of(store).send(requests)
+    writer = writer_of(store)
+    await writer.write(await writer.prepare(requests))
     message, draft = EventKind.NEW_MESSAGE, EventKind.DRAFT
     assert await kinds(store, pts + 1) == [message, draft, message, message, message, draft, message]
     assert await store.drafts.all(ANNA) == {}
