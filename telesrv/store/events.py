@@ -30,25 +30,30 @@ _TRIES: Final = 8
 _UNDOES: Final = {kind: sum(1 << other for other in undone) for kind, undone in LAST_ONE_HOLDS.items()}
 """The kinds of which events of a kind may undo one, a bit each."""
 
-# Logs events; those whose pts was there already are missing from the answer.
-SQL_INSERT_EVENTS: Final = """
-INSERT INTO user_update_events
-    (user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload)
-SELECT user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload::jsonb
-FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::bigint[],
-    $8::int[], $9::bigint[], $10::text[])
-    AS e(user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload)
-ON CONFLICT (user_id, pts) DO NOTHING
-RETURNING user_id, pts
-"""
-# Owes the push of events.
-SQL_INSERT_OUTBOX: Final = """
-INSERT INTO dispatch_outbox
-    (bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, created_at_ms)
-SELECT bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, $6
-FROM unnest($1::smallint[], $2::bigint[], $3::int[], $4::bigint[], $5::bigint[])
-    AS o(bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id)
-ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
+# Logs events, and owes the push of those with a bucket; the answer lacks those whose pts was there already.
+SQL_LOG: Final = """
+WITH e AS MATERIALIZED (
+    SELECT user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id,
+        payload::jsonb AS payload, exclude_key, exclude_session, bucket
+    FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::bigint[],
+        $8::int[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::smallint[])
+        AS q(user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload, exclude_key,
+        exclude_session, bucket)
+), event AS (
+    INSERT INTO user_update_events
+        (user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload)
+    SELECT user_id, pts, pts_count, kind, date, peer_type, peer_id, box_id, random_id, payload
+    FROM e ORDER BY user_id, pts
+    ON CONFLICT (user_id, pts) DO NOTHING
+    RETURNING user_id, pts
+), owed AS (
+    INSERT INTO dispatch_outbox
+        (bucket, target_user_id, pts, exclude_auth_key_id, exclude_session_id, created_at_ms)
+    SELECT bucket, user_id, pts, exclude_key, exclude_session, $14
+    FROM e WHERE bucket IS NOT NULL ORDER BY bucket, user_id, pts
+    ON CONFLICT (bucket, target_user_id, pts) DO NOTHING
+)
+SELECT user_id, pts FROM event
 """
 # Whether one of some events stands before one of the same chat or of none, of a kind whose bit is given.
 SQL_OVERTAKEN: Final = """
@@ -185,7 +190,7 @@ class EventLog:
 
     async def begin(self, connection: Connection, user_id: int, date: int) -> None:
         """Begins the log of a new account, at pts 1, in the caller's transaction; no push is owed."""
-        await self._insert_events(connection, [Event(user_id, 1, 1, EventKind.NOOP, date)])
+        await self._log(connection, _noops([(user_id, 1)], date), owed=False)
 
     async def insert(self, connection: Connection, rows: Iterable[tuple[Event, Origin]]) -> None:
         """Writes events and their outbox rows in the caller's transaction.
@@ -195,13 +200,9 @@ class EventLog:
         Raises:
             StaleCounter: a pts was taken; the caller rolls back and takes new ones.
         """
-        ordered = sorted(rows, key=lambda row: (row[0].user_id, row[0].pts))
-        written = await self._insert_events(connection, [event for event, _ in ordered])
-        if len(written) != len(ordered):
+        rows = list(rows)
+        if len(await self._log(connection, rows)) != len(rows):
             raise StaleCounter
-        await self._insert_outbox(
-            connection, [(event.user_id, event.pts, *origin) for event, origin in ordered]
-        )
 
     def committed(self, grants: Mapping[int, Grant]) -> None:
         """Settles reservations, by user, whose events were committed, and wakes who waits for them."""
@@ -240,15 +241,10 @@ class EventLog:
         date = int(self._clock.time())
         owned = {(grant.user_id, grant.last_pts): grant for grant in grants}
         async with self._pool.transaction() as connection:
-            lasts = [Event(user_id, pts, 1, EventKind.NOOP, date) for user_id, pts in sorted(owned)]
-            written = await self._insert_events(connection, lasts)
-            rest = [
-                Event(key[0], pts, 1, EventKind.NOOP, date)
-                for key in sorted(written)
-                for pts in owned[key].all_pts[:-1]
-            ]
-            written += await self._insert_events(connection, rest)
-            await self._insert_outbox(connection, [(*key, *NOBODY) for key in sorted(written)])
+            written = await self._log(connection, _noops(owned, date), owed=False)
+            rest = [(key[0], pts) for key in written for pts in owned[key].all_pts[:-1]]
+            written += await self._log(connection, _noops(rest, date), owed=False)
+            await self._log(connection, _noops(written, date))  # they are there: what is new is the push
         self._signals.committed({user_id for user_id, _ in written})
         self._metrics.noops(len(written))
         return len(written)
@@ -272,11 +268,15 @@ class EventLog:
         if overtaken is not None:
             raise OvertakenError
 
-    async def _insert_events(self, connection: Connection, events: Sequence[Event]) -> list[tuple[int, int]]:
-        if not events:
+    async def _log(
+        self, connection: Connection, rows: Sequence[tuple[Event, Origin]], *, owed: bool = True
+    ) -> list[tuple[int, int]]:
+        """Writes those events whose pts is free, returns which, and owes the push of all."""
+        if not rows:
             return []
-        rows = await connection.fetch(
-            SQL_INSERT_EVENTS,
+        events = [event for event, _ in rows]
+        written = await connection.fetch(
+            SQL_LOG,
             [event.user_id for event in events],
             [event.pts for event in events],
             [event.pts_count for event in events],
@@ -287,12 +287,13 @@ class EventLog:
             [event.box_id for event in events],
             [event.random_id for event in events],
             [to_json(event.payload) for event in events],
+            [origin.auth_key_id for _, origin in rows],
+            [origin.session_id for _, origin in rows],
+            [bucket_of(event.user_id) if owed else None for event in events],
+            int(self._clock.time() * 1000),
         )
-        return [(row["user_id"], row["pts"]) for row in rows]
+        return [(row["user_id"], row["pts"]) for row in written]
 
-    async def _insert_outbox(self, connection: Connection, rows: Sequence[tuple[int, int, int, int]]) -> None:
-        if not rows:
-            return
-        keyed = sorted((bucket_of(row[0]), *row) for row in rows)
-        columns = [list(column) for column in zip(*keyed, strict=True)]
-        await connection.execute(SQL_INSERT_OUTBOX, *columns, int(self._clock.time() * 1000))
+
+def _noops(keys: Iterable[tuple[int, int]], date: int) -> list[tuple[Event, Origin]]:
+    return [(Event(user_id, pts, 1, EventKind.NOOP, date), NOBODY) for user_id, pts in keys]
