@@ -44,16 +44,14 @@ SELECT b.box_id, b.peer_type, b.peer_id, b.peer_box_id FROM message_boxes b
 WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id <= $4 AND NOT b.deleted
 ORDER BY b.box_id DESC LIMIT $5
 """
-# Which of some messages of several owners exist.
+# Which of some messages of several owners exist, and whether their owners have blocked $3.
 SQL_TWINS: Final = """
-SELECT b.owner_user_id, b.box_id FROM unnest($1::bigint[], $2::int[]) AS q(owner, box_id)
+SELECT b.owner_user_id, b.box_id, EXISTS (
+    SELECT 1 FROM contact_blocks c
+    WHERE c.owner_user_id = b.owner_user_id AND c.peer_type = 1 AND c.peer_id = $3) AS blocked
+FROM unnest($1::bigint[], $2::int[]) AS q(owner, box_id)
 JOIN message_boxes b ON b.owner_user_id = q.owner AND b.box_id = q.box_id
 WHERE NOT b.deleted
-"""
-# Whether any of some accounts has blocked $3.
-SQL_BLOCKED_BY: Final = """
-SELECT 1 FROM contact_blocks
-WHERE owner_user_id = ANY($1::bigint[]) AND peer_type = $2 AND peer_id = $3 LIMIT 1
 """
 # Deletes messages; those that were deleted already are missing from the answer.
 SQL_DELETE: Final = """
@@ -84,7 +82,7 @@ FROM (
     FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
 ) n LEFT JOIN message_boxes t ON t.owner_user_id = n.owner AND t.box_id = n.top
 WHERE d.owner_user_id = n.owner AND d.peer_type = n.peer_type AND d.peer_id = n.peer_id
-RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.read_inbox_max_id, d.unread_count
+RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.read_inbox_max_id, d.unread_count, d.top_box_id
 """
 # Whether a chat is empty: it was cleared.
 SQL_EMPTY: Final = """
@@ -212,10 +210,11 @@ class DeleteStore:
         )
         twins: dict[int, list[int]] = {}
         if keys:
-            for row in await self._pool.fetch(SQL_TWINS, [k[0] for k in keys], [k[1] for k in keys]):
+            found = await self._pool.fetch(SQL_TWINS, [k[0] for k in keys], [k[1] for k in keys], owner)
+            if any(row["blocked"] for row in found):
+                raise DeleteForbidden
+            for row in found:
                 twins.setdefault(row["owner_user_id"], []).append(row["box_id"])
-        if twins and await self._pool.fetchval(SQL_BLOCKED_BY, sorted(twins), PeerType.USER, owner):
-            raise DeleteForbidden
         return twins
 
     async def erase(
@@ -279,8 +278,9 @@ async def _put_dialogs_right(
     await connection.execute(SQL_TAKE_OFF, *chat_columns(chats), [less[chat] for chat in chats])
     counted = {_chat(row): row for row in await connection.fetch(SQL_RECOUNT, *chat_columns(chats))}
     removed: dict[int, list[list[Any]]] = {}
-    if not keep_dialogs:
-        for row in sorted(await connection.fetch(SQL_REMOVE, *chat_columns(chats)), key=_chat):
+    empty = sorted(chat for chat, row in counted.items() if row["top_box_id"] == 0)
+    if empty and not keep_dialogs:
+        for row in sorted(await connection.fetch(SQL_REMOVE, *chat_columns(empty)), key=_chat):
             arranged = [row["folder_id"], row["pinned"], row["unread_mark"]]
             if any(arranged):
                 removed.setdefault(row["owner_user_id"], []).append([*_chat(row)[1:], *arranged])

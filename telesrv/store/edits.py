@@ -9,6 +9,7 @@ user_update_events, dispatch_outbox; within a table by key.
 *Spec: messages.editMessage*
 """
 
+# ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
 from dataclasses import replace
@@ -23,10 +24,10 @@ from telesrv.domain.errors import (
 )
 from telesrv.domain.messages import EDIT_TIME_S, Edited, Entity, MessageBox
 from telesrv.domain.origin import NOBODY, Origin
-from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
+from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
 from telesrv.domain.snapshots import entities_to_json
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.boxes import SQL_GET, box_from_row
+from telesrv.store.boxes import COLUMNS, box_of
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.search import add_edited
@@ -35,16 +36,24 @@ from telesrv.store.search import add_edited
 SQL_BLOCKED_BY: Final = """
 SELECT 1 FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
 """
-# Puts a new text into the shared body.
-SQL_EDIT_BODY: Final = """
-UPDATE private_messages SET text = $3, entities = $4::jsonb
-WHERE sender_user_id = $1 AND random_id = $2
+# A message of the owner's, and whether the other side of the chat, $3, has blocked the owner.
+SQL_EDITABLE: Final = f"""
+SELECT {COLUMNS}, EXISTS (
+    SELECT 1 FROM contact_blocks c
+    WHERE c.owner_user_id = $3 AND c.peer_type = 1 AND c.peer_id = $1) AS blocked
+FROM message_boxes b WHERE b.owner_user_id = $1 AND b.box_id = $2 AND NOT b.deleted
 """
-# Puts a new text into the copies of one message that still exist.
-SQL_EDIT_BOXES: Final = """
+# Puts a new text into the shared body, and then into the copies of the message that still exist.
+SQL_EDIT: Final = """
+WITH body AS (
+    UPDATE private_messages SET text = $3, entities = $4::jsonb
+    WHERE sender_user_id = $6 AND random_id = $7
+    RETURNING random_id
+)
 UPDATE message_boxes b SET text = $3, entities = $4::jsonb, edit_date = $5
 FROM unnest($1::bigint[], $2::int[]) AS q(owner, box_id)
 WHERE b.owner_user_id = q.owner AND b.box_id = q.box_id AND NOT b.deleted
+    AND (SELECT count(*) FROM body) >= 0
 RETURNING b.owner_user_id
 """
 
@@ -86,16 +95,15 @@ class EditStore:
         sides = sorted([(owner, box_id), (there, box.peer_box_id)] if there else [(owner, box_id)])
 
         async def body(connection: Connection, writer: EventWriter) -> Edited:
-            stored = entities_to_json(entities)
-            if box.random_id:
-                await connection.execute(SQL_EDIT_BODY, owner, box.random_id, text, stored)
             rows = await connection.fetch(
-                SQL_EDIT_BOXES,
+                SQL_EDIT,
                 [side for side, _ in sides],
                 [number for _, number in sides],
                 text,
-                stored,
+                entities_to_json(entities),
                 date,
+                owner,
+                box.random_id,
             )
             written = {row["owner_user_id"] for row in rows}
             if owner not in written:
@@ -110,15 +118,17 @@ class EditStore:
         return await self._events.transact([side for side, _ in sides], body)
 
     async def _editable(self, owner: int, peer: Peer, box_id: int, date: int) -> MessageBox:
-        rows = await self._pool.fetch(SQL_GET, owner, [box_id]) if 0 < box_id <= MAX_ID else []
-        if not rows or (box := box_from_row(rows[0])).peer != peer:
+        row = None
+        if 0 < box_id <= MAX_ID:
+            row = await self._pool.fetchrow(SQL_EDITABLE, owner, box_id, peer.id)
+        if row is None or (box := box_of(tuple(row)[:-1])).peer != peer:
             raise MessageInvalid
         if box.action is not None:
             raise MessageInvalid
         if not box.outgoing or box.fwd is not None:
             raise NotTheAuthor
         if peer.id not in (owner, SERVICE_USER_ID):
-            if await self._pool.fetchval(SQL_BLOCKED_BY, peer.id, PeerType.USER, owner):
+            if row["blocked"]:
                 raise EditForbidden
             if date - box.date > EDIT_TIME_S:
                 raise EditTimeExpired

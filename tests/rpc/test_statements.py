@@ -93,6 +93,44 @@ async def test_a_hundred_messages_of_a_chat_are_one_read(server: Server, stateme
     assert len(_reads_of_messages(statements)) == 1
 
 
+async def _edit(device: Device, other: Device) -> None:
+    sent = (await device.send(other)).id
+    await device.call(functions.messages.EditMessage(peer=device.peer(other), id=sent, message="mended"))
+
+
+async def _delete(device: Device, other: Device) -> None:
+    sent = (await device.send(other)).id
+    await device.call(functions.messages.DeleteMessages(id=[sent], revoke=True))
+
+
+async def _delete_the_chat(device: Device, other: Device) -> None:
+    await device.send(other)
+    await device.call(functions.messages.DeleteHistory(peer=device.peer(other), max_id=0, revoke=True))
+
+
+async def _save_a_draft(device: Device, other: Device) -> None:
+    sent = (await device.send(other)).id
+    await device.call(functions.messages.SaveDraft(peer=device.peer(other), message=f"after {sent}"))
+
+
+@pytest.mark.parametrize(
+    ("change", "number"), [(_edit, 10), (_delete, 8), (_delete_the_chat, 9), (_save_a_draft, 7)]
+)
+async def test_a_change_takes_few_statements(
+    server: Server,
+    statements: list[str],
+    change: Callable[[Device, Device], Awaitable[None]],
+    number: int,
+) -> None:
+    """BEGIN and COMMIT count; sending does not: that is two."""
+    ada, bob = await server.account(), await server.account()
+    await ada.send(bob)
+    await change(ada, bob)  # what is looked up once is known now
+    statements.clear()
+    await change(ada, bob)
+    assert len(statements) - 2 == number, "\n".join(statements)
+
+
 async def _arrange(device: Device, other: Device) -> None:
     """Gives a chat everything that a list of chats shows beside its top message."""
     named = other.peer(device)

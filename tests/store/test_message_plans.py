@@ -41,7 +41,6 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "newest": (deletes.SQL_NEWEST, (*CHAT, 100, 1001)),
     "unseen": (contents.SQL_UNSEEN, (7, [1, 2])),
     "seen": (contents.SQL_SEEN, (7, [1, 2])),
-    "edit body": (edits.SQL_EDIT_BODY, (7, 5, "text", None)),
     "edit blocked": (edits.SQL_BLOCKED_BY, CHAT),
     "digests": (forwards.SQL_DIGESTS, (7, [1, 2])),
     "pinned": (pinned_messages.SQL_ALL, (*CHAT, 10)),
@@ -83,9 +82,8 @@ IN_ORDER = {
     "next expiring",
 }
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
-    "twins": (deletes.SQL_TWINS, KEYS),
+    "twins": (deletes.SQL_TWINS, (*KEYS, 9)),
     "delete": (deletes.SQL_DELETE, KEYS),
-    "delete blocked": (deletes.SQL_BLOCKED_BY, ([7, 8], 1, 9)),
     "take off": (deletes.SQL_TAKE_OFF, (*CHATS, [1, 1])),
     "recount": (deletes.SQL_RECOUNT, CHATS),
     "remove": (deletes.SQL_REMOVE, CHATS),
@@ -95,7 +93,8 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "expiring": (ttl.SQL_DUE, ([1, 2], 3, 4)),
     "let go": (until_online.SQL_LET_GO, ([7, 8], [7, 8], 9, 10, 20)),
     "due": (due.SQL_DUE, ([1, 2], 3, 4)),
-    "edit boxes": (edits.SQL_EDIT_BOXES, (*KEYS, "text", None, 5)),
+    "editable": (edits.SQL_EDITABLE, (7, 5, 9)),
+    "edit": (edits.SQL_EDIT, (*KEYS, "text", None, 5, 7, 5)),
 }
 
 
