@@ -9,7 +9,7 @@ both sides in one transaction.
 # ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from telesrv.domain.messages import (
@@ -48,6 +48,14 @@ SELECT {COLUMNS}, ({SQL_COUNT}) AS total FROM message_boxes b
 WHERE b.owner_user_id = $1 AND b.peer_type = $2 AND b.peer_id = $3 AND b.box_id < $4 AND b.box_id > $5
     AND NOT b.deleted
 ORDER BY b.box_id LIMIT $6 OFFSET $7
+"""
+# Which messages are the newest of some chats of one owner.
+SQL_NEWEST_IDS: Final = """
+SELECT ARRAY(
+    SELECT b.box_id FROM message_boxes b
+    WHERE b.owner_user_id = $1 AND b.peer_type = q.peer_type AND b.peer_id = q.peer_id AND NOT b.deleted
+    ORDER BY b.box_id DESC LIMIT $4) AS box_ids
+FROM unnest($2::smallint[], $3::bigint[]) AS q(peer_type, peer_id)
 """
 # The newest box of a chat that is older than a date.
 SQL_BEFORE_DATE: Final = """
@@ -128,6 +136,33 @@ class MessageStore:
             return {}
         rows = await self._pool.fetch(SQL_GET, owner, wanted)
         return {row["box_id"]: box_from_row(row) for row in rows}
+
+    async def newest(
+        self, owner: int, peers: Iterable[Peer], limit: int
+    ) -> dict[Peer, tuple[MessageBox, ...]]:
+        """Returns the newest messages of each of the owner's chats, newest first, by two statements
+        however many chats or messages those are.
+
+        Args:
+            limit: for each chat; cut so that at most 1,000 boxes are read.
+
+        *Spec: messages.getHistory*
+        """
+        wanted = list(dict.fromkeys(peers))[:_MAX_BOX_IDS]
+        if not wanted or limit <= 0:
+            return {}
+        rows = await self._pool.fetch(
+            SQL_NEWEST_IDS,
+            owner,
+            [peer.type for peer in wanted],
+            [peer.id for peer in wanted],
+            min(limit, _MAX_BOX_IDS // len(wanted)),
+        )
+        found: dict[Peer, list[MessageBox]] = {peer: [] for peer in wanted}
+        boxes = await self.get(owner, [box_id for row in rows for box_id in row["box_ids"]])
+        for box_id in sorted(boxes, reverse=True):
+            found[boxes[box_id].peer].append(boxes[box_id])
+        return {peer: tuple(newest) for peer, newest in found.items()}
 
     async def history(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from telesrv.domain.peers import Peer
 from telesrv.tl import functions, types
 from tests.rpc.chats import Device, Refused, Server, running
 
@@ -78,12 +79,17 @@ def _reads_of_messages(statements: list[str]) -> list[str]:
     return [statement for statement in statements if "FROM message_boxes" in statement]
 
 
-async def test_a_hundred_messages_of_a_chat_are_one_read(server: Server, statements: list[str]) -> None:
+async def test_five_hundred_messages_of_a_chat_are_two_reads(server: Server, statements: list[str]) -> None:
     ada, bob = await server.account(), await server.account()
     ids: list[int] = []
-    for _ in range(3):
+    for _ in range(10):
         answers = await asyncio.gather(*(ada.send(bob) for _ in range(50)))
         ids += (answer.id for answer in answers)
+    chat = Peer.user(bob.user_id)
+    statements.clear()
+    found = await server.store.messages.newest(ada.user_id, [chat], 500)
+    assert [box.box_id for box in found[chat]] == sorted(ids, reverse=True)
+    assert len(statements) == 2
     statements.clear()
     named: list[types.TypeInputMessage] = [types.InputMessageID(id=number) for number in ids[:100]]
     assert len((await ada.call(functions.messages.GetMessages(id=named))).messages) == 100
@@ -91,6 +97,29 @@ async def test_a_hundred_messages_of_a_chat_are_one_read(server: Server, stateme
     statements.clear()
     assert len((await ada.history(bob)).messages) == 100
     assert len(_reads_of_messages(statements)) == 1
+
+
+async def test_the_newest_messages_of_many_chats_are_two_reads(server: Server, statements: list[str]) -> None:
+    ada = await server.account()
+    others = [await server.account() for _ in range(20)]
+    for number in range(7):
+        for other in others:
+            sender, receiver = (ada, other) if number % 2 else (other, ada)
+            await sender.send(receiver, f"{number}")
+    last = await ada.send(others[0], "deleted")
+    await ada.call(functions.messages.DeleteMessages(id=[last.id]))
+    stranger = await server.account()
+    chats = [Peer.user(other.user_id) for other in (*others, stranger)]
+    statements.clear()
+    found = await server.store.messages.newest(ada.user_id, [*chats, chats[0]], 5)
+    assert len(statements) == 2
+    assert list(found) == chats
+    assert found[chats[-1]] == ()
+    for chat in chats[:-1]:
+        assert [box.text for box in found[chat]] == ["6", "5", "4", "3", "2"]
+        assert {(box.owner_user_id, box.peer) for box in found[chat]} == {(ada.user_id, chat)}
+    assert await server.store.messages.newest(ada.user_id, chats, 0) == {}
+    assert await server.store.messages.newest(ada.user_id, [], 5) == {}
 
 
 async def _edit(device: Device, other: Device) -> None:

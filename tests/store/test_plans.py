@@ -61,6 +61,7 @@ CHAT = (7, 1, 9)
 CHATS = ([7, 8], [1, 1], [9, 10])
 ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "get": (boxes.SQL_GET, (7, [1, 2, 3])),
+    "newest_ids": (messages.SQL_NEWEST_IDS, (7, [1, 1], [9, 10], 5)),
     "older": (messages.SQL_OLDER, (*CHAT, 150, 0, 10, 0)),
     "newer": (messages.SQL_NEWER, (*CHAT, 2**31 - 1, 50, 10, 0)),
     "before_date": (messages.SQL_BEFORE_DATE, (*CHAT, 100)),
@@ -77,7 +78,7 @@ ONE_OWNER: dict[str, tuple[str, tuple[object, ...]]] = {
     "put_back": (outbox.SQL_PUT_BACK, (bucket_of(7), [7, 8], [1, 2], 5)),
     "retry": (outbox.SQL_RETRY, (bucket_of(7), [7, 8], [1, 2], [5, 5], "x")),
 }
-IN_ORDER = {"older", "newer", "page", "difference", "before_date", "walk", "read_date"}
+IN_ORDER = {"newest_ids", "older", "newer", "page", "difference", "before_date", "walk", "read_date"}
 """Statements that read a page off an index, without sorting a whole chat or log."""
 SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "look_up": (
