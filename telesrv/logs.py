@@ -17,13 +17,19 @@ SELDOM_S: Final = 1.0
 """How often an event that clients cause in floods is told: a log stays readable, and no disk is filled."""
 
 
-def configure_logging(*, json: bool | None = None) -> None:
+def configure_logging(*, json: bool | None = None, pid: int | None = None) -> None:
     """Sets the process's log format: lines for people on a terminal, one JSON object a line elsewhere, unless
-    *json* says otherwise.
+    *json* says otherwise. With *pid* each line tells which of several processes wrote it.
     """
     if json is None:
         json = not sys.stderr.isatty()
+
+    def add_pid(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event["pid"] = pid
+        return event
+
     shared: list[structlog.typing.Processor] = [
+        *([] if pid is None else [add_pid]),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

@@ -208,7 +208,7 @@ async def serve(settings: Settings) -> int:
 
 def main() -> None:
     """Runs one worker for the supervisor."""
-    configure_logging()
+    configure_logging(pid=os.getpid())
     try:
         sys.exit(uvloop.run(serve(load_settings())))
     except (ConfigError, Unavailable, OSError, ValueError) as error:

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 SCRIPT = """
 import logging, structlog
 from telesrv.logs import configure_logging
-configure_logging(json={json})
+configure_logging(json={json}, pid={pid})
 log = structlog.get_logger("x")
 log.info("started", port=5, secret=b"k")
 log.debug("not this")
@@ -33,9 +33,9 @@ logging.getLogger("asyncio").info("nor this")
 """
 
 
-def lines(json_form: bool) -> list[str]:
+def lines(json_form: bool, pid: int | None = None) -> list[str]:
     """What a process logs."""
-    script = SCRIPT.replace("{json}", str(json_form))
+    script = SCRIPT.replace("{json}", str(json_form)).replace("{pid}", str(pid))
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == ""
     return done.stderr.splitlines()
@@ -57,6 +57,12 @@ def test_every_line_is_one_json_object() -> None:
     assert found[3]["logger"] == "asyncio"
     assert "ZeroDivisionError" in found[3]["exception"]
     assert "exception" not in found[4]
+    assert not any("pid" in line for line in found)
+
+
+def test_every_line_of_one_of_many_processes_tells_which() -> None:
+    assert {json.loads(line)["pid"] for line in lines(True, 17)} == {17}
+    assert all("pid=17" in line for line in lines(False, 17) if "[" in line)
 
 
 @pytest.mark.parametrize("word", ["started", "odd", "a library's word", "worker=3"])
