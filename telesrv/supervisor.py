@@ -2,9 +2,9 @@
 clients.
 
 Guarantees: `telesrv ready on HOST:PORT` is printed when every worker accepts clients; SIGTERM, SIGINT or
-SIGHUP ends everything in order, within a second or two as a rule: workers have six seconds and then embedded
-servers eight, after which they are killed; SIGUSR2 replaces the workers one by one. What holds for each of
-them says `worker_process`. Concurrency: one event loop.
+SIGHUP ends everything in order, within a second or two as a rule and ten in any case: workers have six
+seconds, embedded servers what is left, after which they are killed; SIGUSR2 replaces the workers one by one.
+What holds for each of them says `worker_process`. Concurrency: one event loop.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import os
 import signal
 import socket
+from typing import Final
 
 import structlog
 
@@ -34,10 +35,14 @@ from telesrv.platform import (
 from telesrv.platform.address import note_address
 from telesrv.platform.connections import FEWEST_CONNECTIONS, SPARE_CONNECTIONS, at_once_each
 from telesrv.platform.embedded import make_data_dir
+from telesrv.platform.process import GRACE_S
 from telesrv.store.redis import Redis
 from telesrv.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
+
+_END_S: Final = 9.5
+"""How long the end may take in all; who waits for it gives it ten."""
 
 
 class Supervisor:
@@ -49,6 +54,7 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._replacing = asyncio.Lock()
         self._postgres_dsn = ""
+        self._end_by = float("inf")
 
     async def start(self) -> None:
         """Starts everything; on an error what was started is stopped again.
@@ -66,6 +72,7 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Stops everything in order."""
+        self._end_by = asyncio.get_running_loop().time() + _END_S
         await self._stack.aclose()
 
     async def replace_workers(self) -> None:
@@ -140,6 +147,9 @@ class Supervisor:
     async def _stop_workers(self) -> None:
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
+    async def _stop_servers(self, servers: EmbeddedServers) -> None:
+        await servers.stop(min(GRACE_S, self._end_by - asyncio.get_running_loop().time()))
+
     async def _connections_each(self, dsn: str) -> int:
         """Returns how many connections each worker may open: as set, or a fair part of what is allowed."""
         settings = self._settings
@@ -173,7 +183,7 @@ class Supervisor:
             },
         )
         embedded = await servers.start()
-        self._stack.push_async_callback(servers.stop)
+        self._stack.push_async_callback(self._stop_servers, servers)
         return Endpoints(
             dsn.get_secret_value() if dsn is not None else embedded.postgres_dsn,
             url.get_secret_value() if url is not None else embedded.redis_url,

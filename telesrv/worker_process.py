@@ -30,7 +30,7 @@ from telesrv.worker import READY_FD
 log = structlog.get_logger(__name__)
 
 _STOP_S: Final = 6.0
-"""How long a worker has to end by itself; the embedded servers end after it."""
+"""How long a worker has to end by itself: the embedded servers need the rest of ten seconds."""
 _READY_S: Final = 60.0
 _FIRST_BACKOFF_S: Final = 0.1
 _LONGEST_BACKOFF_S: Final = 10.0

@@ -33,7 +33,7 @@ from telesrv.platform.account import Account
 from telesrv.platform.errors import PlatformError
 from telesrv.platform.lock import DataDirLock, is_locked
 from telesrv.platform.postgres import Postgres
-from telesrv.platform.process import Child
+from telesrv.platform.process import GRACE_S, Child
 from telesrv.platform.valkey import Valkey
 
 log = structlog.get_logger("telesrv.platform")
@@ -108,9 +108,13 @@ class EmbeddedServers:
             await self.stop()
             raise
 
-    async def stop(self) -> None:
-        """Ends the servers and gives the data directory back; a second call does nothing."""
-        await asyncio.gather(*(child.stop() for child in self._children))
+    async def stop(self, grace_s: float = GRACE_S) -> None:
+        """Ends the servers and gives the data directory back; a second call does nothing.
+
+        Args:
+            grace_s: after how long a server is killed; it loses nothing, and takes longer to start again.
+        """
+        await asyncio.gather(*(child.stop(grace_s) for child in self._children))
         self._children = []
         if self._locks:
             (self.data_dir / ENDPOINTS_NAME).unlink(missing_ok=True)

@@ -107,14 +107,14 @@ class Child(ABC):
             raise
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
 
-    async def stop(self) -> None:
-        """Ends the child for good; returns when it is gone."""
+    async def stop(self, grace_s: float = GRACE_S) -> None:
+        """Ends the child for good, after *grace_s* by SIGKILL; returns when it is gone."""
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
             self._watcher = None
-        await self._end_process()
+        await self._end_process(grace_s)
 
     async def stop_leftovers(self) -> None:
         """Ends every process of this program that an earlier server left working in this directory.
@@ -200,17 +200,17 @@ class Child(ABC):
                 log.info("an embedded server is up again", program=self.name, pid=self.pid)
                 backoff_s = FIRST_BACKOFF_S
 
-    async def _end_process(self) -> None:
+    async def _end_process(self, grace_s: float = GRACE_S) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(self.stop_signal)
         try:
-            async with asyncio.timeout(GRACE_S):
+            async with asyncio.timeout(grace_s):
                 await process.wait()
         except TimeoutError:
-            log.warning("an embedded server did not end; it was killed", program=self.name, grace_s=GRACE_S)
+            log.warning("an embedded server did not end; it was killed", program=self.name, grace_s=grace_s)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import signal
 import sys
 from collections.abc import Collection
@@ -73,6 +75,26 @@ async def test_every_way_to_end(directory: Path) -> None:
     await boris.close()
     await until(lambda: not left_over(server.data_dir), "the orphans to end")
     no_bug(server)
+
+
+async def test_a_server_whose_parts_hang_ends_in_the_time_of_one(directory: Path) -> None:
+    server = RunningServer(directory / "hanging", TELESRV_WORKERS="1", TELESRV_POSTGRES_MIN_CONNS="2")
+    await server.start()
+    (worker,) = server.worker_pids()
+    (valkey,) = (
+        pid for pid in left_over(server.data_dir) if "valkey" in Path(f"/proc/{pid}/comm").read_text()
+    )
+    for pid in (worker, valkey):
+        os.kill(pid, signal.SIGSTOP)
+    assert await server.signal_all(signal.SIGTERM) == 0
+    lines = [json.loads(line) for line in server.log_text().splitlines() if BY_FORCE in line]
+    ended = {line["event"]: line for line in lines}
+    assert set(ended) == {
+        "a worker did not end in time and is killed",
+        "an embedded server did not end; it was killed",
+    }
+    assert ended["an embedded server did not end; it was killed"]["grace_s"] < 10 - 6
+    assert not left_over(server.data_dir)
 
 
 async def test_an_end_that_hangs_is_cut_short() -> None:
