@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import gmpy2
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa as crypto_rsa
 
@@ -180,9 +181,15 @@ def load_private_pem(path: Path) -> RSAKey:
         OSError: the file cannot be read.
         ValueError: it does not hold an unencrypted 2048-bit RSA private key.
     """
-    private = serialization.load_pem_private_key(path.read_bytes(), None)
+    try:
+        private = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        private = None  # no PEM, a public key, a key with a password, an algorithm of another kind
     if not isinstance(private, crypto_rsa.RSAPrivateKey):
-        raise ValueError(f"{path} holds another kind of key than RSA")
+        raise ValueError(
+            f"an RSA private key of {KEY_BITS} bits in PEM, without a password, is needed, such as "
+            f"`openssl genrsa {KEY_BITS}` makes"
+        )
     return RSAKey.from_private(private)
 
 

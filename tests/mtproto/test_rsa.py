@@ -112,11 +112,21 @@ def test_other_keys_are_refused(tmp_path: Path) -> None:
     plain = serialization.NoEncryption()
     small = crypto_rsa.generate_private_key(65537, 1024)
     curve = ec.generate_private_key(ec.SECP256R1())
-    for i, wrong in enumerate((small, curve)):
-        path = tmp_path / f"{i}.pem"
-        path.write_bytes(wrong.private_bytes(pem, private, plain))
-        with pytest.raises(ValueError, match="RSA"):
-            rsa.load_private_pem(path)
+    locked = serialization.BestAvailableEncryption(b"a password")
     public = small.public_key().public_bytes(pem, serialization.PublicFormat.PKCS1)
+    for i, wrong in enumerate(
+        (
+            small.private_bytes(pem, private, plain),
+            curve.private_bytes(pem, private, plain),
+            crypto_rsa.generate_private_key(65537, 2048).private_bytes(pem, private, locked),
+            public,
+            b"no PEM at all",
+            b"",
+        )
+    ):
+        path = tmp_path / f"{i}.pem"
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match=r"RSA .*2048"):
+            rsa.load_private_pem(path)
     with pytest.raises(ValueError, match="2048"):
         rsa.load_public_pem(public)
