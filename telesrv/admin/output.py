@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
@@ -28,26 +29,68 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value))
 
 
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table; into a pipe it is as wide as its cells need."""
+def print_table(
+    titles: Sequence[str], rows: Sequence[Sequence[Any]], terminal_width: int | None = None
+) -> None:
+    """Prints a table, or its rows one below the other where words would have to be cut to make it fit.
+
+    A hash is there to be copied, so cells are folded between words only. *terminal_width* is in characters,
+    that of the terminal when None; into a pipe a table is as wide as its cells need.
+    """
     from rich import box  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    if terminal_width is None:
+        terminal_width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
+    cells = [tuple(map(str, row)) for row in rows]
+    widths = _maybe_widths((titles, *cells), terminal_width - 3 * len(titles) - 1)
+    if widths is None:
+        _print_rows(titles, cells)
+        return
     table = Table(box=box.SIMPLE_HEAD)
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    for title, width in zip(titles, widths, strict=True):
+        table.add_column(title, width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    Console(width=terminal_width).print(table)
+
+
+def _maybe_widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """Returns the widths of columns that have *room* together, or None when a word would have to be cut.
+
+    What can be folded most is folded first.
+    """
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    words = [
+        max((cell_len(word) for cell in column for word in cell.split()), default=0) for column in columns
+    ]
+    while sum(widths) > room:
+        spare, column = max((width - words[i], i) for i, width in enumerate(widths))
+        if not spare:
+            return None
+        widths[column] -= 1
+    return widths
+
+
+def _print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints each row as lines of a title and a cell, after an empty line."""
+    width = max(map(len, titles))
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 1000).print(table)
+        typer.echo("")
+        for title, cell in zip(titles, row, strict=True):
+            typer.echo(f"  {title:{width}}  {cell}".rstrip())
 
 
 def when(unix_s: float) -> str:
-    """Returns a moment in UTC, or a dash for one that never was."""
+    """Returns a moment in UTC, as its Z says, or a dash for one that never was."""
     from datetime import UTC, datetime  # noqa: PLC0415
 
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S") if unix_s else "-"
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if unix_s else "-"
 
 
 def span(seconds: float) -> str:

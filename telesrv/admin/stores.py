@@ -34,7 +34,10 @@ def public_key_path(settings: Settings) -> Path:
     """Returns where the server has put its public key; ends the command when it never did."""
     path = settings.public_key_path
     if not path.exists():
-        fail(f"{path} is not there: start the server once (make run), or point TELESRV_DATA_DIR at its data")
+        fail(
+            f"{path.absolute()} is not there: start the server once (make run), "
+            "or point TELESRV_DATA_DIR at its data"
+        )
     return path
 
 
@@ -60,8 +63,8 @@ def with_store(work: Callable[[Store], Awaitable[ResultT]]) -> ResultT:
     redis_url = url.get_secret_value() if url else found.redis_url if found else ""
     if not postgres_dsn or not redis_url:
         fail(
-            f"no server is running on {settings.data_dir}: start it (make run), or set TELESRV_DATA_DIR, or "
-            "TELESRV_POSTGRES_DSN and TELESRV_REDIS_URL"
+            f"no server is running on {settings.data_dir.absolute()}: start it (make run), "
+            "or set TELESRV_DATA_DIR, or TELESRV_POSTGRES_DSN and TELESRV_REDIS_URL"
         )
     config = StoreConfig(
         postgres_dsn=postgres_dsn,
