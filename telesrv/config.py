@@ -6,6 +6,7 @@ variable, repeat the value unless it is secret, and say what to write instead.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import re
@@ -19,6 +20,9 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 PREFIX: Final = "TELESRV_"
 
 MAX_PORT: Final = 65535
+
+_ELSEWHERE: Final = ("LOAD_", "TEST_")
+"""How the settings of other programs of this project go on."""
 
 
 class ConfigError(Exception):
@@ -35,11 +39,11 @@ class Address(str):
     def __new__(cls, value: str) -> Address:
         host, separator, port = value.rpartition(":")
         if not separator or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
-            raise ValueError("write host:port, for example 127.0.0.1:2398")
+            raise ValueError("write host:port, for example 127.0.0.1:2400")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
-            raise ValueError("write an IPv6 address in brackets, for example [::1]:2398")
+            raise ValueError("write an IPv6 address in brackets, for example [::1]:2400")
         address = super().__new__(cls, value)
         address.host = host or "0.0.0.0"  # noqa: S104 - ":2398" asks for every interface
         address.port = int(port)
@@ -49,8 +53,13 @@ class Address(str):
         """Tells whether one port cannot be listened on at both: a host stands on both sides, or all hosts
         do on one."""
         hosts = {self.reachable_host, other.reachable_host}
-        everywhere = {self.host, other.host} & {"0.0.0.0", "::"}  # noqa: S104
-        return self.port == other.port and (len(hosts) == 1 or bool(everywhere))
+        everywhere = self.is_everywhere or other.is_everywhere
+        return self.port == other.port and (len(hosts) == 1 or everywhere)
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it stands for every interface of this machine."""
+        return self.host in {"0.0.0.0", "::"}  # noqa: S104
 
     @property
     def reachable_host(self) -> str:
@@ -69,7 +78,12 @@ def _address(value: object) -> Address:
 
 
 def _optional_address(value: object) -> Address | None:
-    return None if value is None or value == "" else _address(value)
+    if value is None or value == "":
+        return None
+    try:
+        return _address(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or leave it empty to serve none") from None
 
 
 def _advertise_ip(value: str | None) -> str | None:
@@ -283,6 +297,21 @@ def _line(error: Any) -> str:
     given = error["input"]
     value = "(hidden)" if _is_secret(field) else f"{given:g}" if isinstance(given, float) else str(given)
     return f"{PREFIX}{field.upper()}={value}: {advice}"
+
+
+def unknown_settings(env_file: Path | str = ".env") -> list[str]:
+    """The names in the environment and in `env_file` that look like settings and are none: as a rule a
+    misspelling."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    names = {name.upper() for name in os.environ}
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        lines = Path(env_file).read_text(encoding="utf-8").splitlines()
+        names |= {line.partition("=")[0].strip().removeprefix("export ").strip().upper() for line in lines}
+    return sorted(
+        name
+        for name in names - known
+        if name.startswith(PREFIX) and not name.removeprefix(PREFIX).startswith(_ELSEWHERE)
+    )
 
 
 def load_settings(env_file: Path | str | None = ".env", **overrides: Any) -> Settings:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ from typing import Final
 import structlog
 
 from telesrv import metrics
-from telesrv.config import ConfigError, Settings
+from telesrv.config import Address, ConfigError, Settings, unknown_settings
 from telesrv.domain.errors import Unavailable
 from telesrv.health import HealthServer
 from telesrv.mtproto.rsa import load_or_generate_rsa_key
@@ -105,7 +106,9 @@ class Supervisor:
 
     async def _start(self) -> None:
         settings = self._settings
-        _refuse_taken_port(settings)
+        _refuse_taken_port("TELESRV_LISTEN", settings.listen)
+        if settings.metrics_listen is not None:
+            _refuse_taken_port("TELESRV_METRICS_LISTEN", settings.metrics_listen)
         make_data_dir(settings.data_dir)
         _provide_rsa_key(settings)
         endpoints = await self._endpoints()
@@ -190,23 +193,26 @@ class Supervisor:
         )
 
 
-def _refuse_taken_port(settings: Settings) -> None:
-    """Workers share their port among themselves; without this check they would share it with a stranger.
+def _refuse_taken_port(name: str, listen: Address) -> None:
+    """Tells before anything is started that nobody can listen at *listen*, the value of the setting *name*.
+
+    Workers share their port among themselves; without this check they would share it with a stranger.
 
     Raises:
         ConfigError: somebody listens there, or the address is not this machine's.
     """
-    listen = settings.listen
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((listen.host, listen.port))
-        except OSError as error:
-            raise ConfigError(
-                f"TELESRV_LISTEN={listen}: {error.strerror or error}; is a server running there already? "
-                "Else set another TELESRV_LISTEN."
-            ) from None
+    try:
+        found = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, target = min(found, key=lambda info: info[0] != socket.AF_INET)
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(target)
+    except OSError as error:
+        advice = {
+            errno.EADDRINUSE: f"is a server running there already? Else set another {name}",
+            errno.EACCES: "ports below 1024 are root's: set a higher one",
+        }.get(error.errno or 0, "write an address of this machine")
+        raise ConfigError(f"{name}={listen}: {error.strerror or error}; {advice}") from None
 
 
 async def _check_redis(url: str) -> None:
@@ -237,6 +243,21 @@ def _provide_rsa_key(settings: Settings) -> None:
     settings.public_key_path.write_bytes(key.public_pem())
 
 
+def warnings(settings: Settings) -> list[str]:
+    """What can be meant, and is told at every start as it may not be: a line each."""
+    lines = [f"{name} is no setting and does nothing" for name in unknown_settings()]
+    if settings.listen.is_everywhere and settings.advertise_ip is None:
+        lines.append(
+            f"TELESRV_LISTEN={settings.listen}: clients are told to connect to this machine's loopback; "
+            "set TELESRV_ADVERTISE_IP to the address that others reach it by"
+        )
+    if settings.dev_auth_code is not None:
+        lines.append(
+            "TELESRV_DEV_AUTH_CODE is set: it logs in to every account; unset it where others can connect"
+        )
+    return lines
+
+
 async def supervise(settings: Settings) -> None:
     """Runs the server until SIGTERM, SIGINT or SIGHUP."""
     loop = asyncio.get_running_loop()
@@ -257,10 +278,8 @@ async def supervise(settings: Settings) -> None:
     except BaseException:
         stopping.cancel()
         raise
-    if settings.dev_auth_code is not None:
-        log.warning(
-            "TELESRV_DEV_AUTH_CODE is set: it logs in to every account; unset it where others can connect"
-        )
+    for warning in warnings(settings):
+        log.warning(warning)
     replacing: set[asyncio.Task[None]] = set()
 
     def replace() -> None:

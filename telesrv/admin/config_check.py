@@ -13,7 +13,6 @@ import resource
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -34,8 +33,6 @@ LEAST_REDIS: Final = (6, 2)
 LEAST_FILES: Final = 4096
 """Open files: a connection takes one."""
 WAIT_S: Final = 3.0
-_ELSEWHERE: Final = ("LOAD_", "TEST_")
-"""Settings of other programs of this project."""
 _PRIVATE_MODE: Final = 0o077
 
 
@@ -71,11 +68,12 @@ def check(as_json: Json = False) -> None:
 
 
 def _findings() -> Iterator[Finding]:
-    from telesrv.config import ConfigError, load_settings  # noqa: PLC0415
+    from telesrv.config import ConfigError, load_settings, unknown_settings  # noqa: PLC0415
     from telesrv.platform import discover  # noqa: PLC0415
     from telesrv.platform.lock import is_locked  # noqa: PLC0415
 
-    yield from _unknown_settings()
+    for name in unknown_settings():
+        yield Finding("settings", WARNING, f"{name} is no setting and does nothing")
     try:
         settings = load_settings()
     except ConfigError as error:
@@ -98,20 +96,6 @@ def _findings() -> Iterator[Finding]:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files != resource.RLIM_INFINITY and files < LEAST_FILES:
         yield Finding("open files", WARNING, f"at most {files}: raise `ulimit -n` for many clients")
-
-
-def _unknown_settings() -> Iterator[Finding]:
-    """Names that look like settings and are none: as a rule a misspelling."""
-    from telesrv.config import PREFIX, Settings  # noqa: PLC0415
-
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    names = {name.upper() for name in os.environ}
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        lines = Path(".env").read_text(encoding="utf-8").splitlines()
-        names |= {line.partition("=")[0].strip().removeprefix("export ").upper() for line in lines}
-    for name in sorted(names - known):
-        if name.startswith(PREFIX) and not name.removeprefix(PREFIX).startswith(_ELSEWHERE):
-            yield Finding("settings", WARNING, f"{name} is no setting and does nothing")
 
 
 def _data_dir(settings: Settings, running: bool) -> Iterator[Finding]:

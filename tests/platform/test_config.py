@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from telesrv.config import ConfigError, Settings, load_settings
+from telesrv.config import ConfigError, Settings, load_settings, unknown_settings
 
 
 def test_the_defaults_are_those_of_the_documentation() -> None:
@@ -87,6 +87,7 @@ def test_empty_means_unset(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         ("WORKERS", "0", "at least 1"),
         ("MESSAGE_RATE_LIMIT", "-5", "0"),
         ("METRICS_LISTEN", "nowhere", "host:port"),
+        ("METRICS_LISTEN", "nowhere", "or leave it empty"),
     ],
 )
 def test_a_bad_value_is_named_and_explained(
@@ -172,6 +173,16 @@ def test_metrics_are_served_elsewhere(monkeypatch: pytest.MonkeyPatch, listen: s
     monkeypatch.setenv("TELESRV_LISTEN", listen)
     monkeypatch.setenv("TELESRV_METRICS_LISTEN", metrics)
     assert load_settings(None).metrics_listen == (metrics or None)
+
+
+def test_names_that_are_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".env"
+    file.write_text(
+        "TELESRV_WORKRES=4\nexport TELESRV_PORT = 1\nTELESRV_WORKERS=1\n# TELESRV_NO=1\nOTHER=1\n"
+    )
+    monkeypatch.setenv("TELESRV_LISTN", "x")
+    assert unknown_settings(file) == ["TELESRV_LISTN", "TELESRV_PORT", "TELESRV_WORKRES"]
+    assert unknown_settings(tmp_path / "none") == ["TELESRV_LISTN"]
 
 
 def test_every_setting_is_described() -> None:
