@@ -6,8 +6,9 @@ only the session that made it is not told. A batch that fails is safe to repeat:
 again.
 
 Rows are locked in the order of the sends: dialogs, user_update_events, dispatch_outbox; within a table by
-key. The marks are moved before anything is counted: then the dialogs are locked, and the count, by a later
-statement, sees every box that was committed under their locks.
+key, so that one statement locks all dialogs of a batch. It moves the marks before anything is counted: then
+the dialogs are locked, and the count, by a later statement, sees every box that was committed under their
+locks.
 
 *Spec: messages.readHistory*
 """
@@ -43,17 +44,19 @@ JOIN message_boxes b ON b.owner_user_id = q.owner AND b.peer_type = q.peer_type 
 WHERE NOT b.deleted AND NOT b.outgoing AND b.peer_box_id > 0
 GROUP BY q.i
 """
-# Moves read marks forward; dialogs whose marks were there already are missing from the answer.
+# Moves read marks forward and clears the owners' own unread marks, in one pass over the dialogs; those where
+# all was so already are missing from the answer.
 SQL_MOVE_MARKS: Final = """
 UPDATE dialogs d SET read_inbox_max_id = GREATEST(d.read_inbox_max_id, q.inbox),
-    read_outbox_max_id = GREATEST(d.read_outbox_max_id, q.outbox)
-FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::int[], $5::int[])
-    AS q(owner, peer_type, peer_id, inbox, outbox)
+    read_outbox_max_id = GREATEST(d.read_outbox_max_id, q.outbox),
+    unread_mark = d.unread_mark AND NOT q.marked
+FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::int[], $5::int[], $6::boolean[])
+    AS q(owner, peer_type, peer_id, inbox, outbox, marked)
 WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
-    AND (d.read_inbox_max_id < q.inbox OR d.read_outbox_max_id < q.outbox)
+    AND (d.read_inbox_max_id < q.inbox OR d.read_outbox_max_id < q.outbox OR (q.marked AND d.unread_mark))
 RETURNING d.owner_user_id, d.peer_type, d.peer_id,
     q.inbox > 0 AND d.read_inbox_max_id = q.inbox AS inbox_moved,
-    q.outbox > 0 AND d.read_outbox_max_id = q.outbox AS outbox_moved
+    q.outbox > 0 AND d.read_outbox_max_id = q.outbox AS outbox_moved, q.marked AS cleared
 """
 # Counts anew what stays unread in some chats; their dialogs are locked.
 SQL_COUNT_UNREAD: Final = """
@@ -64,13 +67,6 @@ UPDATE dialogs d SET unread_count = (
 FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
 WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id
 RETURNING d.owner_user_id, d.peer_type, d.peer_id, d.unread_count
-"""
-# Clears the owners' own unread marks; dialogs without one are missing from the answer.
-SQL_CLEAR_MARKS: Final = """
-UPDATE dialogs d SET unread_mark = false
-FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS q(owner, peer_type, peer_id)
-WHERE d.owner_user_id = q.owner AND d.peer_type = q.peer_type AND d.peer_id = q.peer_id AND d.unread_mark
-RETURNING d.owner_user_id, d.peer_type, d.peer_id
 """
 
 
@@ -161,22 +157,20 @@ class _Batch:
     async def write(self, connection: Connection, writer: EventWriter) -> dict[Chat, ReadOutcome]:
         """Moves the marks; returns what was moved for the readers by chat, contiguous pts for each.
 
-        A mark that another process moved to the same place between look-up and lock may be told once more:
-        the event says what is.
+        A mark that another process moved to the same place, or cleared, between look-up and lock may be told
+        once more: the event says what is.
         """
-        cleared: list[Chat] = []
-        if self.marked:
-            rows = await connection.fetch(SQL_CLEAR_MARKS, *chat_columns(sorted(self.marked)))
-            cleared = sorted(tuple(row) for row in rows)
-        chats = sorted({*self.inbox, *self.outbox})
+        chats = sorted({*self.inbox, *self.outbox, *self.marked})
         rows = await connection.fetch(
             SQL_MOVE_MARKS,
             *chat_columns(chats),
             [self.inbox[chat][0] if chat in self.inbox else 0 for chat in chats],
             [self.outbox[chat][0] if chat in self.outbox else 0 for chat in chats],
+            [chat in self.marked for chat in chats],
         )
         inbox_moved: list[Chat] = sorted(tuple(row)[:3] for row in rows if row["inbox_moved"])
         outbox_moved: list[Chat] = sorted(tuple(row)[:3] for row in rows if row["outbox_moved"])
+        cleared: set[Chat] = {tuple(row)[:3] for row in rows if row["cleared"]}
         moved: dict[Chat, ReadOutcome] = {}
         unread: dict[Chat, int] = {}
         if inbox_moved:

@@ -103,9 +103,8 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "load": (marks.SQL_LOAD, ([7, 8],)),
     "read_marks": (receipts.SQL_READ_MARKS, ([0, 1], *CHATS)),
     "seen": (receipts.SQL_SEEN, ([0, 1], *CHATS, [20, 20], [150, 150])),
-    "move_marks": (receipts.SQL_MOVE_MARKS, (*CHATS, [150, 0], [0, 150])),
+    "move_marks": (receipts.SQL_MOVE_MARKS, (*CHATS, [150, 0], [0, 150], [False, True])),
     "count_unread": (receipts.SQL_COUNT_UNREAD, CHATS),
-    "clear_marks": (receipts.SQL_CLEAR_MARKS, CHATS),
 }
 INSERTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "events": (events.SQL_LOG, (*([[]] * 13), 0)),
