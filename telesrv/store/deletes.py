@@ -9,7 +9,8 @@ Where an unread message goes, the event says how many are unread now: a client t
 could not know.
 
 Rows are locked in the order of the sends: message_boxes, dialogs, user_update_events, dispatch_outbox; within
-a table by key. The dialogs are locked before anything of them is counted, by a later statement.
+a table by key. The dialogs are locked before anything of them is counted, by a later statement; one that is
+made in between has what was deleted in none of its counts, and is left alone.
 
 *Spec: messages.deleteMessages; messages.deleteHistory*
 """
@@ -60,7 +61,7 @@ FROM unnest($1::bigint[], $2::int[]) AS q(owner, box_id)
 WHERE b.owner_user_id = q.owner AND b.box_id = q.box_id AND NOT b.deleted
 RETURNING b.owner_user_id, b.box_id, b.peer_type, b.peer_id, b.outgoing
 """
-# Locks dialogs, and takes deleted messages off their counts.
+# Locks dialogs, takes deleted messages off their counts, and tells which there are.
 SQL_TAKE_OFF: Final = """
 UPDATE dialogs d SET message_count = d.message_count - q.gone
 FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::int[]) AS q(owner, peer_type, peer_id, gone)
@@ -275,8 +276,9 @@ async def _put_dialogs_right(
     chats = sorted({*less, *emptied})
     if not chats:
         return {}, {}
-    await connection.execute(SQL_TAKE_OFF, *chat_columns(chats), [less[chat] for chat in chats])
-    counted = {_chat(row): row for row in await connection.fetch(SQL_RECOUNT, *chat_columns(chats))}
+    taken = await connection.fetch(SQL_TAKE_OFF, *chat_columns(chats), [less[chat] for chat in chats])
+    locked = sorted(map(_chat, taken))
+    counted = {_chat(row): row for row in await connection.fetch(SQL_RECOUNT, *chat_columns(locked))}
     removed: dict[int, list[list[Any]]] = {}
     empty = sorted(chat for chat, row in counted.items() if row["top_box_id"] == 0)
     if empty and not keep_dialogs:

@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from telesrv.domain.messages import SentMessage
-from telesrv.domain.peers import Peer
+from telesrv.domain.peers import Peer, PeerType
 from telesrv.store import Store
-from tests.store.world import ANNA, BORIS, DATE, add_users, send
+from tests.store.world import ANNA, BORIS, CLARA, DATE, add_users, send
 from tests.support.waiting import until
 
 LOCK: Final = {
@@ -86,3 +86,28 @@ async def test_the_later_side_is_not_locked_while_the_earlier_is_waited_for(
     finally:
         await holder.close()
         await looker.close()
+
+
+async def test_a_chat_that_begins_while_others_are_put_right_is_not_counted_anew(
+    store: Store, postgres_dsn: str
+) -> None:
+    await add_users(store, ANNA, BORIS, CLARA)
+    said = await send(store, ANNA, BORIS)
+    holder, sender = await asyncpg.connect(postgres_dsn), await asyncpg.connect(postgres_dsn)
+    emptied = [(BORIS, int(PeerType.USER), CLARA)]
+    try:
+        async with holder.transaction():
+            await holder.fetch(LOCK["dialogs"], ANNA)
+            erasing = asyncio.create_task(
+                store.deletes.erase({ANNA: [said.box.box_id]}, date=DATE, emptied=emptied)
+            )
+            await until(lambda: sender.fetchval(WAITING), "a wait for the lock")
+            await send(store, CLARA, BORIS)
+            begun = sender.transaction()
+            await begun.start()
+            await sender.fetch(LOCK["dialogs"], BORIS)  # as the next message has it
+        await erasing
+        await begun.rollback()
+    finally:
+        await holder.close()
+        await sender.close()
