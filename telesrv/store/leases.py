@@ -30,7 +30,7 @@ def free(row: str, now_ms: str) -> str:
     """
     return f"""({row}.leased_until_ms <= {now_ms} OR ({row}.leased_by IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM nodes n WHERE n.holder = {row}.leased_by
-            AND n.expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint)))"""  # noqa: S608
+            AND n.expires_at_ms > (extract(epoch FROM statement_timestamp()) * 1000)::bigint)))"""  # noqa: S608
 
 
 class Leases:

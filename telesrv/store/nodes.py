@@ -41,7 +41,7 @@ _CLOCKS_DIFFER_MS: Final = 2_000
 # Takes the lowest number that nobody holds and whose ids name only times before $5, the taker's; no row when
 # another process took the same at the same time.
 SQL_ACQUIRE: Final = """
-WITH t AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms)
+WITH t AS (SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now_ms)
 INSERT INTO nodes (node, holder, host, pid, started_at_ms, expires_at_ms, used_until_ms)
 SELECT g, $1, $2, $3, t.now_ms, t.now_ms + $4, $5 + $4
 FROM t CROSS JOIN generate_series(1, 1023) g
@@ -57,7 +57,7 @@ RETURNING node, started_at_ms
 # Prolongs a lease that nobody took over meanwhile, and notes what the process carries.
 SQL_RENEW: Final = """
 UPDATE nodes SET connections = $3, sessions = $4,
-    expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $5,
+    expires_at_ms = (extract(epoch FROM statement_timestamp()) * 1000)::bigint + $5,
     used_until_ms = greatest(used_until_ms, $6)
 WHERE node = $1 AND holder = $2 RETURNING used_until_ms
 """
@@ -69,7 +69,7 @@ WHERE node = $1 AND holder = $2
 # Lists who serves now; for operators.
 SQL_LIST: Final = """
 SELECT node, pid, host, connections, sessions, started_at_ms, expires_at_ms FROM nodes
-WHERE expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint ORDER BY node
+WHERE expires_at_ms > (extract(epoch FROM statement_timestamp()) * 1000)::bigint ORDER BY node
 """
 
 

@@ -50,6 +50,7 @@ FORBIDDEN = {
     r"VALUES\s*\([^)]*\(\s*SELECT": "refused across shards",
     r"\bSELECT \*": "columns are named",
     r"\b(serial|IDENTITY|nextval)\b": "ids are made by the server",
+    r"\b(clock_timestamp|timeofday|random|gen_random_uuid)\(": "volatile: refused in changes across shards",
 }
 STATEMENT = re.compile(r"^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")
 
