@@ -21,7 +21,8 @@ class DataDirLock:
     """Between `acquire` and `release` no other process holds `directory`.
 
     The file stays behind on release, as removing it would let two processes lock two files of one name. It
-    holds the process id of the last holder, which is for people only.
+    holds the process id of the holder, so that people can signal it, and nothing after a release: the number
+    may be another process's then.
     """
 
     __slots__ = ("_descriptor", "_path")
@@ -53,6 +54,7 @@ class DataDirLock:
     def release(self) -> None:
         """Gives the lock back; a lock that is not held is left alone."""
         if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
 
