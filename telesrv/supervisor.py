@@ -236,10 +236,16 @@ def _provide_rsa_key(settings: Settings) -> None:
             f"TELESRV_RSA_KEY={path}: there is no such file, and none is made, as clients trust one key; "
             "correct the path, or leave the setting out to have one made under the data directory"
         )
+    name = str(path) if settings.rsa_key is None else f"TELESRV_RSA_KEY={path}"
     try:
         key = load_or_generate_rsa_key(path)
     except ValueError as error:
-        raise ConfigError(f"TELESRV_RSA_KEY={path}: {error}") from None
+        raise ConfigError(f"{name}: {error}") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{name}: it cannot be read or made ({error.strerror}); "
+            "it must be a file of the user who runs this"
+        ) from None
     settings.public_key_path.write_bytes(key.public_pem())
 
 

@@ -70,6 +70,23 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path, name: str) -> 
     assert answer.stderr.endswith("; write an address of this machine\n")
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "it cannot be read or made"), (b"no key", "an RSA private key of 2048 bits")],
+)
+def test_a_key_that_is_none_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    path = tmp_path / "key.pem"
+    path.mkdir() if content is None else path.write_bytes(content)
+    answer = run(
+        tmp_path,
+        TELESRV_LISTEN=f"127.0.0.1:{reserved_port()}",
+        TELESRV_METRICS_LISTEN="",
+        TELESRV_RSA_KEY=str(path),
+    )
+    assert answer.returncode == 2
+    assert answer.stderr.startswith(f"telesrv: TELESRV_RSA_KEY={path}: {problem}")
+
+
 def test_what_may_not_be_meant_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert warnings(load_settings(workers=1)) == []
