@@ -132,24 +132,25 @@ class NotifyStore:
     async def reset(self, owner: int) -> bool:
         """Gives everything its default again, and tells the account's sessions; False when nothing was set.
 
-        It is done and told in transactions of 1,000 chats each, until there is nothing left.
+        It is done and told in transactions of 1,000 chats each. What is set meanwhile may stay.
         """
 
-        async def body(conn: Connection, writer: EventWriter) -> None:
+        async def body(conn: Connection, writer: EventWriter) -> int:
             rows = await conn.fetch(SQL_RESET, owner, MAX_EXCEPTIONS)
             if not rows:
-                return  # somebody else has
+                return 0  # somebody else has
             named = sorted([row["scope"], row["peer_type"], row["peer_id"]] for row in rows)
             users = [
                 id_ for scope, type_, id_ in named if scope == NotifyScope.PEER and type_ == PeerType.USER
             ]
             payload = {"reset": named, "user_ids": users}
             writer.add(self._event(owner, None, payload))
+            return len(rows)
 
-        changed = False
-        while await self._has_any(owner):
-            await self._events.transact([owner], body)
-            changed = True
+        changed, full = False, True
+        while full and await self._has_any(owner):
+            number = await self._events.transact([owner], body)
+            changed, full = changed or number > 0, number == MAX_EXCEPTIONS
         return changed
 
     async def reactions(self, owner: int) -> ReactionSettings:

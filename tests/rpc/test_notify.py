@@ -216,3 +216,23 @@ async def test_what_one_is_told_of_reactions_and_of_contacts_is_kept(server: Ser
             await ada.call(a.SetReactionsNotifySettings(settings=wrong))
     assert await ada.call(a.GetReactionsNotifySettings()) == settings
     assert await ada.pts() == before
+
+
+async def test_a_reset_does_not_run_after_what_is_set_meanwhile(server: Server) -> None:
+    """Else it would not end while another device keeps setting something."""
+    ada, ben, cem = [await server.account(name) for name in ("Ada", "Ben", "Cem")]
+    chats = [types.InputNotifyPeer(peer=ada.peer(one)) for one in (ben, cem)]
+    await update(ada, chats[0], mute_until=100)
+    await server.store.pool.execute(f"""
+        CREATE SEQUENCE resets;
+        CREATE FUNCTION set_another() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('resets') < 4 THEN
+                INSERT INTO notify_settings (owner_user_id, scope, peer_type, peer_id, settings)
+                VALUES ({ada.user_id}, 1, 1, {cem.user_id}, '{{"mute_until": 200}}');
+            END IF;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER another_device AFTER DELETE ON notify_settings EXECUTE FUNCTION set_another();
+    """)
+    assert await ada.call(functions.account.ResetNotifySettings())
+    assert [(await get(ada, chat)).mute_until for chat in chats] == [None, 200]
