@@ -20,7 +20,7 @@ help: ## this list
 	@echo '  make run     starts it with its own PostgreSQL and Valkey; nothing else is needed.'
 	@echo '               Then: .venv/bin/telesrv-admin --help   Settings: TELESRV_... in .env'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # `exec`, so that the server takes the place of make's shell: SIGTERM to make then reaches the server itself, and
 # make waits for it to end.
