@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from dotenv.parser import parse_stream
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -324,8 +325,19 @@ def load_settings(env_file: Path | str | None = ".env", **overrides: Any) -> Set
         ConfigError: a value cannot be used; its text has a line for each.
     """
     try:
+        if env_file is not None:
+            _refuse_broken_lines(Path(env_file))
         return Settings(_env_file=env_file, **overrides)  # type: ignore[call-arg]
     except ValidationError as error:
         raise ConfigError("\n".join(_line(item) for item in error.errors())) from None
     except UnicodeDecodeError:
         raise ConfigError(f"{env_file}: it is not UTF-8 text; write NAME=value lines in UTF-8") from None
+
+
+def _refuse_broken_lines(env_file: Path) -> None:
+    """Refuses what would be left out of the settings with no more than a warning."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError), env_file.open(encoding="utf-8") as lines:
+        broken = [binding.original.line for binding in parse_stream(lines) if binding.error]
+        if broken:
+            numbers = ", ".join(map(str, broken))
+            raise ConfigError(f"{env_file}, line {numbers}: write NAME=value, a # before a comment")

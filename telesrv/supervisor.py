@@ -219,12 +219,16 @@ async def _check_redis(url: str) -> None:
     """Returns when Redis answers.
 
     Raises:
-        ConfigError: it does not.
+        PlatformError: it does not; or what was named is no address of a Redis.
     """
     try:
         redis = await Redis.connect(url)
-    except Unavailable:
-        raise ConfigError("Redis does not answer; check TELESRV_REDIS_URL, and that it runs") from None
+    except (Unavailable, ValueError) as error:
+        cause = error.__cause__ or error
+        why = str(cause) or type(cause).__name__
+        raise PlatformError(
+            f"Redis cannot be used ({why}); check TELESRV_REDIS_URL, and that it runs"
+        ) from None
     await redis.close()
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
+IMPORTED_AS = {"python-dotenv": "dotenv"}
+"""The module of a package, where it is not called as the package is."""
+
 
 def name_of(requirement: str) -> str:
     """The package that a requirement names, without its version."""
@@ -31,7 +34,8 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_every_import_of_the_server_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {name_of(requirement).replace("-", "_") for requirement in project["dependencies"]}
+    packages = map(name_of, project["dependencies"])
+    declared = {IMPORTED_AS.get(package, package.replace("-", "_")) for package in packages}
     known = declared | {"telesrv", *sys.stdlib_module_names}
     for path in sorted((ROOT / "telesrv").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

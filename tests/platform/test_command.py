@@ -95,3 +95,21 @@ def test_what_may_not_be_meant_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("TELESRV_WORKRES", "TELESRV_ADVERTISE_IP", "TELESRV_DEV_AUTH_CODE"):
         assert name in told
     assert "TELESRV_ADVERTISE_IP" not in "\n".join(warnings(load_settings(advertise_ip="192.0.2.1")))
+
+
+@pytest.mark.parametrize("url", ["redis://:hidden@127.0.0.1:1", "redis://:hidden@127.0.0.1:x"])
+def test_a_redis_that_cannot_be_used_is_told_of_with_the_cause(
+    empty_postgres_dsn: str, tmp_path: Path, url: str
+) -> None:
+    answer = run(
+        tmp_path,
+        TELESRV_LISTEN=f"127.0.0.1:{reserved_port()}",
+        TELESRV_METRICS_LISTEN="",
+        TELESRV_PARTITIONS="1",
+        TELESRV_POSTGRES_DSN=empty_postgres_dsn,
+        TELESRV_REDIS_URL=url,
+    )
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[-1].startswith("telesrv: Redis cannot be used (")
+    assert "check TELESRV_REDIS_URL" in answer.stderr
+    assert "hidden" not in answer.stderr

@@ -185,5 +185,17 @@ def test_names_that_are_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert unknown_settings(tmp_path / "none") == ["TELESRV_LISTN"]
 
 
+def test_broken_lines_of_a_file_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text(
+        "# a comment\n\nTELESRV_WORKERS=1\nTELESRV_WORKERS 2\nexport TELESRV_LISTEN='127.0.0.1:1\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert str(caught.value).startswith(f"{file}, line 4, 5: write NAME=value")
+    file.write_text("# a comment\nexport TELESRV_WORKERS = '1'\n")
+    assert load_settings(file).workers == 1
+
+
 def test_every_setting_is_described() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
