@@ -9,7 +9,6 @@ user_update_events, dispatch_outbox; within a table by key.
 *Spec: messages.editMessage*
 """
 
-# ruff: noqa: S608 - only column lists of this package are put in
 from __future__ import annotations
 
 from dataclasses import replace
@@ -24,10 +23,10 @@ from telesrv.domain.errors import (
 )
 from telesrv.domain.messages import EDIT_TIME_S, Edited, Entity, MessageBox
 from telesrv.domain.origin import NOBODY, Origin
-from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer
+from telesrv.domain.peers import MAX_ID, SERVICE_USER_ID, Peer, PeerType
 from telesrv.domain.snapshots import entities_to_json
 from telesrv.domain.updates import EventKind, NewEvent
-from telesrv.store.boxes import COLUMNS, box_of
+from telesrv.store.boxes import SQL_GET, box_from_row
 from telesrv.store.events import EventLog, EventWriter
 from telesrv.store.pool import Connection, Pool
 from telesrv.store.search import add_edited
@@ -35,13 +34,6 @@ from telesrv.store.search import add_edited
 # Whether one account has blocked another.
 SQL_BLOCKED_BY: Final = """
 SELECT 1 FROM contact_blocks WHERE owner_user_id = $1 AND peer_type = $2 AND peer_id = $3
-"""
-# A message of the owner's, and whether the other side of the chat, $3, has blocked the owner.
-SQL_EDITABLE: Final = f"""
-SELECT {COLUMNS}, EXISTS (
-    SELECT 1 FROM contact_blocks c
-    WHERE c.owner_user_id = $3 AND c.peer_type = 1 AND c.peer_id = $1) AS blocked
-FROM message_boxes b WHERE b.owner_user_id = $1 AND b.box_id = $2 AND NOT b.deleted
 """
 # Puts a new text into the shared body, and then into the copies of the message that still exist.
 SQL_EDIT: Final = """
@@ -118,17 +110,15 @@ class EditStore:
         return await self._events.transact([side for side, _ in sides], body)
 
     async def _editable(self, owner: int, peer: Peer, box_id: int, date: int) -> MessageBox:
-        row = None
-        if 0 < box_id <= MAX_ID:
-            row = await self._pool.fetchrow(SQL_EDITABLE, owner, box_id, peer.id)
-        if row is None or (box := box_of(tuple(row)[:-1])).peer != peer:
+        rows = await self._pool.fetch(SQL_GET, owner, [box_id]) if 0 < box_id <= MAX_ID else []
+        if not rows or (box := box_from_row(rows[0])).peer != peer:
             raise MessageInvalid
         if box.action is not None:
             raise MessageInvalid
         if not box.outgoing or box.fwd is not None:
             raise NotTheAuthor
         if peer.id not in (owner, SERVICE_USER_ID):
-            if row["blocked"]:
+            if await self._pool.fetchval(SQL_BLOCKED_BY, peer.id, PeerType.USER, owner):
                 raise EditForbidden
             if date - box.date > EDIT_TIME_S:
                 raise EditTimeExpired

@@ -143,7 +143,7 @@ async def _save_a_draft(device: Device, other: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "number"), [(_edit, 10), (_delete, 8), (_delete_the_chat, 9), (_save_a_draft, 7)]
+    ("change", "number"), [(_edit, 11), (_delete, 8), (_delete_the_chat, 9), (_save_a_draft, 7)]
 )
 async def test_a_change_takes_few_statements(
     server: Server,

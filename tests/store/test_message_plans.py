@@ -93,7 +93,6 @@ SEVERAL: dict[str, tuple[str, tuple[object, ...]]] = {
     "expiring": (ttl.SQL_DUE, ([1, 2], 3, 4)),
     "let go": (until_online.SQL_LET_GO, ([7, 8], [7, 8], 9, 10, 20)),
     "due": (due.SQL_DUE, ([1, 2], 3, 4)),
-    "editable": (edits.SQL_EDITABLE, (7, 5, 9)),
     "edit": (edits.SQL_EDIT, (*KEYS, "text", None, 5, 7, 5)),
 }
 
